@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_attn.layers.collect import AttentionKey
 from keras_attn.layers.heads import HeadsLayer
-from keras_attn.layers.patterns import fixed_patterns
+from keras_attn.layers.patterns import NO_SINK, fixed_patterns, without_bias
 
 
 def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
@@ -77,14 +77,13 @@ def ablate(
         output = sum over n of context_n Wo_n + b
 
     `replace="zero"` leaves the heads out of this sum, as in Michel et al. (2019) and Voita et al.
-    (2019). `replace="uniform"` sets the queries of the heads to 0. All keys that a query sees then
-    get the same weight, unless a `score_mod` or an `attention_bias` changes the scores. If
-    `replace` is an array, it is a fixed pattern of attention, which replaces the attention weights
-    of the heads. Hidden keys get no weight, and each row is scaled to sum to 1 (to less than 1 in a
-    layer with `attention_sinks`).
+    (2019). `replace="uniform"` sets the queries of the heads to 0, so that all keys that a query
+    sees get the same weight. If `replace` is an array, it is a fixed pattern of attention, which
+    replaces the attention weights of the heads. Hidden keys get no weight, and each row is scaled
+    to sum to 1. With `"uniform"` and patterns, the heads have no `attention_sinks`.
 
-    For `replace="zero"` and `replace="uniform"`, weights of the layers are set to 0, and restored
-    at the end of the block. Inside the block, the change therefore affects all uses of the model:
+    For `replace="zero"` and `replace="uniform"`, weights of the layers are changed, and restored at
+    the end of the block. Inside the block, the change therefore affects all uses of the model:
     `model(x)`, `predict`, functions that were compiled before, cached decoding, the methods of a
     task, and other threads. A fixed pattern only affects eager calls on whole rows.
 
@@ -109,10 +108,11 @@ def ablate(
         TypeError: If the index of a head is not an integer.
         ValueError: If the model has no built multi-head attention layer of this package; if `heads`
             names a layer or head that does not exist; if `replace` has an unknown value or is not
-            supported by the layer (`"uniform"` by layers with ALiBi, relative positions or
-            `qk_norm="layer_norm"`; both names by layers that are quantized other than to int8 or
-            float8); or if a pattern has negative numbers, or is smaller than the attention weights
-            of a call.
+            supported by the layer (`"uniform"` by layers with ALiBi, relative positions, a
+            `score_mod` or `qk_norm="layer_norm"`; both names by layers that are quantized other
+            than to int8 or float8); if a layer with uniform heads is called with an
+            `attention_bias`, unless the call was compiled before; or if a pattern has negative
+            numbers, or is smaller than the attention weights of a call.
         RuntimeError: If a model with a fixed pattern is called in a compiled function or in cached
             steps, if no eager call reached a layer, or if weights that were set to 0 were changed
             in the block, for example by training.
@@ -136,7 +136,11 @@ def ablate(
                 f"{replace!r}."
             )
         parts = _outputs if replace == "zero" else _queries
-        with _set_to_zero([part for layer, n in chosen for part in parts(layer, n)]):
+        layers = [layer for layer, _ in chosen] if replace == "uniform" else []
+        with (
+            _changed([part for layer, n in chosen for part in parts(layer, n)]),
+            without_bias(layers),
+        ):
             yield
         return
     pattern = np.asarray(replace, "float32")
@@ -171,7 +175,8 @@ def _chosen(
     return found
 
 
-Part: TypeAlias = tuple[keras.Variable, tuple[slice, ...]]
+Part: TypeAlias = tuple[keras.Variable, tuple[slice, ...], float]
+"""A variable, a part of it, and the value that the part gets."""
 
 
 def _outputs(layer: HeadsLayer, number: int) -> list[Part]:
@@ -180,28 +185,31 @@ def _outputs(layer: HeadsLayer, number: int) -> list[Part]:
     rows = slice(number * width, (number + 1) * width)
     dense = _plain(layer.output_dense)
     if dense.lora_enabled:
-        return [(dense._kernel, (rows,)), (dense.lora_kernel_a, (rows,))]
-    return [(dense._kernel, (rows,))]
+        return [(dense._kernel, (rows,), 0), (dense.lora_kernel_a, (rows,), 0)]
+    return [(dense._kernel, (rows,), 0)]
 
 
 def _queries(layer: HeadsLayer, number: int) -> list[Part]:
     """The columns of the projection that make the queries of a head, whose scores become 0."""
-    norm = layer.qk_norm not in (None, "rms_norm")
-    if norm or getattr(layer, "positions", None) in ("alibi", "relative"):
-        what = f"qk_norm={layer.qk_norm!r}" if norm else f"positions={layer.positions!r}"
-        raise ValueError(
-            "replace='uniform' requires a layer whose scores are 0 if its queries are 0. "
-            f"Received: {layer.path} with {what}. Pass an array of ones instead."
-        )
+    others = {"qk_norm": (None, "rms_norm"), "positions": (None, "rotary"), "score_mod": (None,)}
+    for name, allowed in others.items():
+        value = getattr(layer, name, None)
+        if value not in allowed:
+            raise ValueError(
+                "replace='uniform' requires a layer whose scores are 0 if its queries are 0. "
+                f"Received: {layer.path} with {name}={value!r}. Pass an array of ones instead."
+            )
     width = layer._head_dim
     columns = slice(number * width, (number + 1) * width)
     dense = _plain(layer.qkv_dense if hasattr(layer, "qkv_dense") else layer.query_dense)
     every = slice(None)
-    parts: list[Part] = [(dense._kernel, (every, columns))]
+    parts: list[Part] = [(dense._kernel, (every, columns), 0)]
     if dense.bias is not None:
-        parts.append((dense.bias, (columns,)))
+        parts.append((dense.bias, (columns,), 0))
     if dense.lora_enabled:
-        parts.append((dense.lora_kernel_b, (every, columns)))
+        parts.append((dense.lora_kernel_b, (every, columns), 0))
+    if layer.sinks is not None:
+        parts.append((layer.sinks, (slice(number, number + 1),), NO_SINK))
     return parts
 
 
@@ -209,20 +217,21 @@ def _plain(dense: Any) -> Any:
     """A dense layer whose kernel is a plain float matrix."""
     if dense.quantization_mode not in (None, "int8", "float8"):
         raise ValueError(
-            f"`ablate` requires kernels that are not quantized. Received: {dense.path}, "
-            f"quantized as {dense.quantization_mode}. Ablate the model before quantizing it."
+            "`ablate` requires kernels that are not quantized, or quantized to int8 or float8. "
+            f"Received: {dense.path}, quantized to {dense.quantization_mode}. Ablate the model "
+            "before quantizing it."
         )
     return dense
 
 
 @contextlib.contextmanager
-def _set_to_zero(parts: Sequence[Part]) -> Iterator[None]:
-    """Sets parts of variables to 0 inside the block."""
-    variables = {id(variable): variable for variable, _ in parts}
+def _changed(parts: Sequence[Part]) -> Iterator[None]:
+    """Changes parts of variables inside the block."""
+    variables = {id(variable): variable for variable, _, _ in parts}
     former = {i: ops.convert_to_numpy(v).copy() for i, v in variables.items()}
     values = {i: value.copy() for i, value in former.items()}
-    for variable, place in parts:
-        values[id(variable)][place] = 0
+    for variable, place, value in parts:
+        values[id(variable)][place] = value
     try:
         for i, variable in variables.items():
             variable.assign(values[i])

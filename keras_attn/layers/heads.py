@@ -10,7 +10,7 @@ from keras_attn.layers.attention_settings import check_attention_kernel, check_s
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.dense_layer import DenseLayer
 from keras_attn.layers.flattening import flat, lengths
-from keras_attn.layers.masked_layer import check_positive, check_rate
+from keras_attn.layers.masked_layer import check_attention_bias, check_positive, check_rate
 from keras_attn.layers.normalization import NORMALIZATIONS
 from keras_attn.layers.patterns import refuse_patterns, with_patterns
 from keras_attn.ops import combine_masks, dot_product_attention
@@ -29,6 +29,8 @@ class HeadsLayer(DenseLayer):
 
     Subclasses project the inputs to queries, keys and values.
     """
+
+    _has_uniform_heads = False
 
     def __init__(
         self,
@@ -258,6 +260,16 @@ class HeadsLayer(DenseLayer):
         context = ops.reshape(context, (*lengths(context, 2), width))
         output = flat(self.output_dense, context)
         return (output, scores) if return_attention_scores else output
+
+    def _checked_bias(self, bias: Tensor | None, query: Tensor, key: Tensor) -> Any:
+        """An `attention_bias` as a tensor."""
+        if bias is not None and self._has_uniform_heads:
+            raise ValueError(
+                "`ablate` with replace='uniform' requires calls without `attention_bias`, which "
+                f"changes the attention weights. Received: a call of {self.path} with "
+                "`attention_bias`. Pass an array of ones as `replace` instead."
+            )
+        return check_attention_bias(bias, query, key, self.num_heads)
 
     def _combined_mask(
         self, query: Tensor, key: Tensor, attention_mask: Tensor | None, key_mask: Tensor | None

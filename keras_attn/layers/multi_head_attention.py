@@ -10,7 +10,6 @@ from keras_attn.layers.collect import current_role
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import (
-    check_attention_bias,
     check_rank,
     check_same_batch,
     check_same_length,
@@ -186,7 +185,7 @@ class MultiHeadAttention(HeadsLayer):
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
             training=training,
-            bias=check_attention_bias(attention_bias, query, value, self.num_heads),
+            bias=self._checked_bias(attention_bias, query, value),
         )
 
     def _project_query(self, query: Tensor) -> Tensor:

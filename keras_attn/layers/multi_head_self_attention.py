@@ -15,7 +15,6 @@ from keras_attn.layers.attention_settings import (
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import (
-    check_attention_bias,
     check_positions,
     check_rank,
     sequence_mask,
@@ -261,7 +260,7 @@ class MultiHeadSelfAttention(HeadsLayer):
             training=training,
             bias=_sum(
                 self._bias(positions, causal=use_causal_mask),
-                check_attention_bias(attention_bias, x, x, self.num_heads),
+                self._checked_bias(attention_bias, x, x),
             ),
             **self._window(window),
             **self._functions(positions, positions),

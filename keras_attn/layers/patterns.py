@@ -23,6 +23,23 @@ _reached: contextvars.ContextVar[set[int] | None] = contextvars.ContextVar(
 )
 
 
+NO_SINK = -1e4
+"""A logit that makes the sink of a head ineffective, in float16 too."""
+
+
+@contextlib.contextmanager
+def without_bias(layers: Sequence[keras.layers.Layer]) -> Iterator[None]:
+    """Makes calls of layers with an `attention_bias` errors inside the block."""
+    former = [(layer, layer._has_uniform_heads) for layer in layers]
+    try:
+        for layer in layers:
+            layer._has_uniform_heads = True
+        yield
+    finally:
+        for layer, value in former:
+            layer._has_uniform_heads = value
+
+
 @contextlib.contextmanager
 def fixed_patterns(
     chosen: Sequence[tuple[keras.layers.Layer, int, np.ndarray]],
@@ -85,6 +102,11 @@ def with_patterns(
             seen = ops.where(head == number, ops.logical_and(seen, shown), seen)
         return seen
 
+    if layer.sinks is not None:
+        sinks = ops.convert_to_tensor(layer.sinks)
+        for number, _ in patterns:
+            sinks = ops.where(ops.arange(layer.num_heads) == number, NO_SINK, sinks)
+        options = {**options, "sinks": sinks}
     return {**options, "score_mod": scores_of, "mask_mod": visible}
 
 

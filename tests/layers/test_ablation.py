@@ -60,7 +60,14 @@ def test_heads_that_are_left_out(heads):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"positions": "rotary", "key_dim": 4}, {"qk_norm": "rms_norm"}], ids=str
+    "settings",
+    [
+        {},
+        {"positions": "rotary", "key_dim": 4},
+        {"qk_norm": "rms_norm"},
+        {"attention_sinks": True},
+    ],
+    ids=str,
 )
 def test_uniform_attention(settings):
     """Over the keys that a query sees, and in the other heads as before."""
@@ -75,7 +82,11 @@ def test_uniform_attention(settings):
     np.testing.assert_allclose(output, by_hand(layer, x, expected), atol=1e-5)
 
 
-@pytest.mark.parametrize("settings", [{}, {"positions": "alibi"}, {"attention_kernel": "chunked"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"positions": "alibi"}, {"attention_kernel": "chunked"}, {"attention_sinks": True}],
+    ids=str,
+)
 def test_a_fixed_pattern(settings):
     """A query that sees nothing of the pattern has no weights; the others' sum to 1."""
     layer, x = made(**settings)
@@ -188,6 +199,34 @@ def test_what_is_wrong(heads, replace, error, message):
     layer, _ = made()
     with pytest.raises(error, match=message), ablate(layer, heads, replace):
         pass
+
+
+@keras.saving.register_keras_serializable(package="keras_attn_tests")
+def nearer(scores, head, query, key):
+    return scores - ops.cast(ops.abs(query - key), scores.dtype)
+
+
+def test_weights_that_would_not_be_uniform():
+    """A pattern replaces the scores after a `score_mod` and a bias."""
+    layer, x = made(score_mod=nearer)
+    bias = np.random.default_rng(4).normal(size=(1, 1, T, T)).astype("float32")
+    with ablate(layer, {"attend": [0]}, np.ones((T, T))):
+        _, weights = layer(x, attention_bias=bias, return_attention_scores=True)
+    np.testing.assert_allclose(weights[:, 0], 1 / T, atol=1e-6)
+    with (
+        pytest.raises(ValueError, match=r"score_mod=<function.* Pass an array of ones"),
+        ablate(layer, {"attend": [0]}, "uniform"),
+    ):
+        pass
+    plain, x = made()
+    before = plain(x, attention_bias=bias)
+    with ablate(plain, {"attend": [0]}, "uniform"):
+        plain(x)
+        with pytest.raises(
+            ValueError, match=r"call of attend with `attention_bias`\. Pass an array"
+        ):
+            plain(x, attention_bias=bias)
+    np.testing.assert_array_equal(plain(x, attention_bias=bias), before)
 
 
 def test_what_cannot_be_done():
