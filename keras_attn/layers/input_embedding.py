@@ -48,7 +48,7 @@ class InputEmbedding(MaskedLayer):
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse=True`, x `(..., D)` to logits `(..., V)`.
 
     Masking: the mask of the output is the explicit `mask`, else `ids != pad_id` if `mask_zero` is
-    True, else None. With `reverse=True`, it is the mask of `x`.
+    True, else None. With `reverse=True`, it is the explicit `mask`, else the mask of `x`.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -77,8 +77,8 @@ class InputEmbedding(MaskedLayer):
         segment_ids: Integers `(B, T)` below `num_segments`; all 0 if None.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; computed as described above if None.
         reverse: Whether to project `x` to logits with the token table.
-        mask: Mask `(B, T)` of the embeddings. With `first_position`, only tokens for which it is
-            True are counted.
+        mask: Mask of the output, `(B, T)` or, if `reverse` is True, `(...)`. With `first_position`,
+            only tokens for which it is True are counted.
         training: Whether dropout is active.
 
     Returns:
@@ -222,7 +222,7 @@ class InputEmbedding(MaskedLayer):
     ):
         """Embeds ids `(B, T)`, or if `reverse` is True, computes logits from `x` `(..., D)`."""
         if reverse:
-            return self.token_embedding(x, reverse=True)
+            return self.token_embedding(x, reverse=True, mask=mask)
         if segment_ids is not None and self.segment_embedding is None:
             raise ValueError(
                 f"{self.name} has no segments. Received: segment_ids of shape "

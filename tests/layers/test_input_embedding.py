@@ -57,6 +57,7 @@ def test_an_explicit_mask_wins_and_dropout_is_of_training():
     mask = np.array([[1, 1, 0, 0], [1, 1, 1, 1]], bool)
     made = layer(dropout=0.5, seed=1)
     np.testing.assert_array_equal(made(IDS, mask=mask)._keras_mask, mask)
+    np.testing.assert_array_equal(made(made(IDS), reverse=True, mask=mask)._keras_mask, mask)
     np.testing.assert_array_equal(made(IDS, training=False), made(IDS))
     dropped = (made(IDS, training=True).numpy() == 0).mean()
     assert 0.2 < dropped < 0.8
