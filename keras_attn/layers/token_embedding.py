@@ -165,8 +165,7 @@ class TokenEmbedding(MaskedLayer):
             The kernel in the compute dtype of the layer, or None if the embedding is quantized (to
             int8 or int4).
         """
-        capped = getattr(self.embedding, "logit_soft_cap", None) is not None
-        if capped or self.embedding.quantization_mode is not None:
+        if self.embedding.quantization_mode is not None:
             return None
         kernel = ops.cast(self.embedding.embeddings, self.compute_dtype)
         return ops.transpose(kernel)
