@@ -63,8 +63,8 @@ class T5Config(BlockSettings):
         gated: Whether the feed-forward networks have a gate.
         layer_norm_epsilon: Epsilon of the norms.
         num_buckets: Number of buckets of relative positions; even and at least 4.
-        max_distance: Distance from which all relative positions share one bucket; greater than half
-            of `num_buckets`.
+        max_distance: Distance from which relative positions of one direction share a bucket; more
+            than `num_buckets / 2`.
         tied_output: Whether the output is tied to the embedding; otherwise, it has its own matrix.
         scale_output: Whether the output of the decoder is divided by `sqrt(D)`.
         right_padding: Promises that padding is only at the end of rows, in sources and targets.
@@ -96,7 +96,7 @@ class T5Config(BlockSettings):
     layer_norm_epsilon: float = setting(1e-6, "epsilon of the norms", above=0)
     num_buckets: int = setting(32, "buckets of relative positions, an even number", at_least=2)
     max_distance: int = setting(
-        128, "distance from which all relative positions share a bucket", at_least=1
+        128, "distance from which relative positions of one direction share a bucket", at_least=1
     )
     tied_output: bool = setting(True, "tie the output to the embedding of the targets")
     scale_output: bool = setting(True, "divide the decoder's output by the root of its width")
