@@ -11,6 +11,8 @@ import keras
 from keras.src.backend.common import global_state
 from keras.src.initializers.random_initializers import RandomInitializer
 
+from keras_attn.layers.sinusoidal_initializer import SinusoidalInitializer
+
 _WAITING = "uninitialized_variables"
 """The attribute in which Keras keeps variables created in a `keras.StatelessScope`."""
 _TIMES = 4  # int4 weights are two in a byte, and seeds are no weights
@@ -23,8 +25,8 @@ def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator
 
     Inside the block, layers are built without memory for their weights. If they need more weights
     than a weights file contains, an error is raised. Weights that a layer initializes with random
-    numbers are 0 until they are loaded: random numbers would take longer than loading, and JAX
-    would compile a program for each shape.
+    numbers or sinusoids are 0 until they are loaded: computing them would take longer than loading,
+    and JAX would compile a program for each shape.
     """
     waiting = _Counted(variables, numbers)
     outer = global_state.get_global_attribute(_WAITING)
@@ -80,7 +82,7 @@ class _Counted(list):
 
     def append(self, variable: keras.Variable) -> None:
         super().append(variable)
-        if isinstance(variable._initializer, RandomInitializer):
+        if isinstance(variable._initializer, RandomInitializer | SinusoidalInitializer):
             variable._initializer = keras.initializers.Zeros()
         count = 1
         for size in variable.shape:
