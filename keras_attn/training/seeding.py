@@ -4,15 +4,16 @@ import random
 
 import keras
 import numpy as np
+from keras.src.backend.common.global_state import set_global_attribute
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 
 def seed_everything(seed: int, deterministic: bool = True) -> None:
-    """Seeds the random generators of Python, NumPy, TensorFlow and PyTorch.
+    """Seeds the random generators of Python, NumPy, Keras, TensorFlow and PyTorch.
 
-    TensorFlow and PyTorch are only seeded if they are the backend. Keras takes the seeds of new
-    layers and initializers from Python's generator. `keras.utils.set_random_seed` also resets the
-    generator of `keras.random`, but imports TensorFlow on every backend; this function resets that
-    generator only on TensorFlow.
+    TensorFlow and PyTorch are only seeded if they are the backend, whereas
+    `keras.utils.set_random_seed` imports TensorFlow on every backend. Keras takes the seeds of new
+    layers and initializers, and of the generator of `keras.random`, from Python's generator.
 
     Args:
         seed: Integer from 0 to 2^32 - 1.
@@ -39,6 +40,7 @@ def seed_everything(seed: int, deterministic: bool = True) -> None:
 
             tf.config.experimental.enable_op_determinism()
         return
+    set_global_attribute(GLOBAL_SEED_GENERATOR, None)  # Keras creates another from the new seed
     random.seed(seed)
     np.random.seed(seed)
     if keras.backend.backend() == "torch":
