@@ -32,8 +32,7 @@ def get_layout_map(
 
         query, key, value, qkv, hidden   kernel (D, F): columns over the devices; bias (F,) too
         output                           kernel (F, D): rows; bias (D,) whole
-        embedding                        E (V, D): rows, a part of the vocabulary on each device;
-                                         whole in `BertConfig` models
+        embedding, tokens                E (V, D): rows, a part of the vocabulary on each device
         all others                       whole on each device
 
     D is the width of the model, F the width of a projection, and V the size of the vocabulary. The
@@ -80,7 +79,7 @@ def get_layout_map(
     for name in _ROWS:
         layout_map[f"{name}/kernel"] = (cut, None)
     if shard_embeddings:
-        layout_map[r"(.*/)?\w*embedding(_\d+)?/embedding/embeddings"] = (cut, None)
+        layout_map[r"(.*/)?(\w*embedding(_\d+)?|tokens)/embedding/embeddings"] = (cut, None)
     return layout_map
 
 

@@ -1,7 +1,9 @@
 """Training on several devices: as on one, weights cut as told, runs that change devices."""
 
+import inspect
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,11 +14,14 @@ import numpy as np
 import pytest
 from processes import answer
 
+from keras_attn import models
 from keras_attn.batches import TextBatches, TextWindows, TokenBatches
+from keras_attn.layers import MultiHeadSelfAttention
 from keras_attn.tasks import TranslationTraining
 from keras_attn.training import (
     ProcessBatches,
     compute_on,
+    get_layout_map,
     model_parallel,
     num_data_shards,
 )
@@ -141,6 +146,49 @@ def test_layout_of_a_transformer(jax_run):
         expected[f"decoder/block_0/cross_attention/{name}/kernel"] = (16, 4)
         expected[f"decoder/block_0/cross_attention/{name}/bias"] = (4,)
     assert cut == expected
+
+
+SIZES = {"vocabulary_size": 40, "source_vocabulary_size": 40, "num_classes": 2, "region_dim": 8}
+SIZES |= {"dim": 16, "num_heads": 2, "num_layers": 1, "intermediate_dim": 24, "units": 16}
+SIZES |= {"grid": (2, 2), "gated": True, "pair_buckets": 8}
+ARCHITECTURES = [
+    name for name in dir(models)
+    if name.endswith("Config") and name not in ("TextEncoderConfig", "ImageEncoderConfig")
+]  # fmt: skip
+
+
+def small_model(name):
+    config = getattr(models, name)
+    known = inspect.signature(config).parameters
+    return config(**{n: size for n, size in SIZES.items() if n in known}).build()
+
+
+@pytest.mark.slow
+def test_the_layout_covers_all_architectures():
+    """Tables of tokens (not of positions or segments) and kernels of blocks are sharded; no entry
+    of the map is without a weight."""
+    mesh = keras.distribution.DeviceMesh((1, 1), ("batch", "model"), ["cpu:0"])
+    layout_map = get_layout_map(mesh)
+    low_rank = MultiHeadSelfAttention(2, value_rank=4, name="self_attention")
+    low_rank.build((None, 5, 16))
+    built = {name: small_model(name) for name in ARCHITECTURES}
+    paths = [(n, w.path, w.shape) for n, m in built.items() for w in m.weights]
+    paths += [("low_rank", w.path, w.shape) for w in low_rank.weights]
+    embeds = set()
+    for name, path, shape in paths:
+        table = re.search(r"(^|/)(?!positions|time_)\w+/embedding/embeddings$", path)
+        block = re.search(r"(self_attention|cross_attention|feed_forward)/.*kernel$", path)
+        axes = getattr(layout_map[path], "axes", ())
+        assert ("model" in axes) >= bool(table or block), (name, path)
+        assert not axes or table or block or path.endswith("/bias"), (name, path)
+        if table:
+            assert shape[0] in (40, 8) and axes == ("model", None)
+            embeds.add(name)
+    assert {"BertConfig", "RobertaConfig", "ModernBertConfig", "T5Config", "GptConfig"} <= embeds
+    for pattern in layout_map:
+        assert any(re.fullmatch(pattern, path) for _, path, _ in paths), pattern
+    whole = get_layout_map(mesh, shard_embeddings=False)
+    assert not any(whole[path] for _, path, _ in paths if path.endswith("embeddings"))
 
 
 @pytest.mark.slow
