@@ -20,11 +20,15 @@ class _TokenMetric(keras.metrics.Metric):
         if ignore_id is not None and (isinstance(ignore_id, bool) or int(ignore_id) != ignore_id):
             raise ValueError(f"`ignore_id` must be an integer or None. Received: {ignore_id!r}")
         self.ignore_id = None if ignore_id is None else int(ignore_id)
-        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
-        self.count = self.add_variable(shape=(), initializer="zeros", name="count")
+        sums = keras.backend.result_type(self.dtype, "float32")  # float16 counts only to 2,048
+        self.total = self.add_variable((), "zeros", sums, name="total")
+        self.count = self.add_variable((), "zeros", sums, name="count")
 
     def _values(self, labels: KerasTensor, logits: KerasTensor) -> KerasTensor:
         raise NotImplementedError
+
+    def _mean(self) -> KerasTensor:
+        return ops.divide_no_nan(self.total, self.count)
 
     def update_state(
         self, y_true: KerasTensor, y_pred: KerasTensor, sample_weight: KerasTensor | None = None
@@ -37,17 +41,17 @@ class _TokenMetric(keras.metrics.Metric):
             sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`.
         """
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
-        weights = token_weights(labels, self.ignore_id, sample_weight, "float32")
+        weights = token_weights(labels, self.ignore_id, sample_weight, self.total.dtype)
         counts = ops.not_equal(weights, 0)
         values = self._values(ops.where(counts, labels, ops.zeros_like(labels)), logits)
-        values = ops.cast(values, "float32")
+        values = ops.cast(values, self.total.dtype)
         values = ops.where(counts, values, ops.zeros_like(values)) * weights
-        self.total.assign_add(ops.cast(ops.sum(values), self.total.dtype))
-        self.count.assign_add(ops.cast(ops.sum(weights), self.count.dtype))
+        self.total.assign_add(ops.sum(values))
+        self.count.assign_add(ops.sum(weights))
 
     def result(self) -> KerasTensor:
         """Returns the weighted mean over all tokens since `reset_state`."""
-        return ops.divide_no_nan(self.total, self.count)
+        return ops.cast(self._mean(), self.dtype)
 
     def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "ignore_id": self.ignore_id}
@@ -67,8 +71,8 @@ class MaskedAccuracy(_TokenMetric):
     Args:
         ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
         name: Name of the metric.
-        dtype: Dtype of the metric, as in `keras.metrics.Metric`. The sums and the result always
-            have the default float type of Keras.
+        dtype: Dtype of the result; the default float type of Keras if None. Sums over tokens are at
+            least float32.
 
     Call arguments:
         y_true: Integer labels `(B, T)` of B sequences of T tokens.
@@ -116,8 +120,8 @@ class Perplexity(_TokenMetric):
     Args:
         ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
         name: Name of the metric.
-        dtype: Dtype of the metric, as in `keras.metrics.Metric`. The sums and the result always
-            have the default float type of Keras.
+        dtype: Dtype of the result; the default float type of Keras if None. Sums over tokens are at
+            least float32.
 
     Call arguments:
         y_true: Integer labels `(B, T)` of B sequences of T tokens. A label outside the vocabulary
@@ -150,4 +154,4 @@ class Perplexity(_TokenMetric):
 
     def result(self) -> KerasTensor:
         """Returns the perplexity of all tokens since `reset_state`."""
-        return ops.exp(super().result())
+        return ops.cast(ops.exp(self._mean()), self.dtype)

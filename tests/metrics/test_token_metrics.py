@@ -82,6 +82,20 @@ def test_reset_and_no_token():
         assert float(metric(labels, logits)) == first
 
 
+def test_the_dtype_is_the_dtype_of_the_result_and_sums_are_precise():
+    labels, logits = np.ones((1, 4000), "int32"), np.zeros((1, 4000, 2), "float32")
+    logits[0, :1000, 1] = 1.0
+    for dtype in ("float16", "float64"):
+        metric = MaskedAccuracy(dtype=dtype)
+        for _ in range(2):  # a count of 8,000, which float16 rounds to a multiple of 4 or more
+            metric.update_state(labels, logits)
+        metric.update_state(labels[:, :1], logits[:, :1])
+        result = metric.result()
+        assert keras.backend.standardize_dtype(result.dtype) == dtype
+        assert float(metric.count) == 8001
+        assert float(result) == pytest.approx(2001 / 8001, rel=1e-3 if dtype == "float16" else 1e-6)
+
+
 @pytest.mark.parametrize("cls", [MaskedAccuracy, Perplexity])
 def test_config_and_errors(cls):
     metric = cls(ignore_id=2, name="mine")
