@@ -12,6 +12,7 @@ from keras_attn.explain.attention_rows import attention_of_texts
 from keras_attn.explain.head_divergence import head_divergence
 from keras_attn.explain.head_roles import HeadRoles, head_roles
 from keras_attn.fields import EncoderInput
+from keras_attn.inputs import listed
 from keras_attn.layers import attention_maps
 from keras_attn.layers.collect import AttentionMaps
 from keras_attn.visualize import AttentionView, encoder_page
@@ -189,9 +190,14 @@ def study_texts(
     <EncoderStudy of 2 texts: 1 x 2 heads>
     """
     rows, segments, titles = [], [], []
-    for text in texts:
-        pair = (text,) if isinstance(text, str) else tuple(text)
-        ids, of = field.encode([pair[0]], [pair[1]] if len(pair) > 1 else None)
+    for i, text in enumerate(listed(texts, "strings or pairs of strings")):
+        single = isinstance(text, str)
+        pair = [text] if single else list(text) if isinstance(text, tuple | list) else []
+        if len(pair) != 2 - single or not all(isinstance(part, str) for part in pair):
+            raise TypeError(
+                f"Expected strings or pairs of strings. Received: {text!r:.100} at position {i}."
+            )
+        ids, of = field.encode(*([part] for part in pair))
         rows.append(ids[0])
         segments.append(of[0])
         titles.append(" / ".join(pair))

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from keras_attn.explain import head_divergence, head_roles, study_encoder
+from keras_attn.explain.encoder_study import study_texts
+from keras_attn.fields import EncoderInput
 from keras_attn.layers import TokenEmbedding, TransformerEncoder, attention_maps
 from keras_attn.models.bert import BertConfig
 from keras_attn.text import WordPieceTokenizer
@@ -54,6 +56,15 @@ def test_everything_of_one_call(model, lecture):
     page = study.html(LECTURE_SENTENCES, "Lectures")
     assert page.count('class="go"') == 5 and "<title>Lectures</title>" in page
     assert f"it, id {inputs['token_ids'][0, tokens[0].index('it')]}" in page
+
+
+@pytest.mark.parametrize("wrong", [("a", "b", "c"), ["a"], (), 5, ("a", None)])
+def test_texts_are_strings_or_pairs(model, wrong):
+    field = EncoderInput(WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]), 8)
+    with pytest.raises(TypeError, match=r"pairs of strings\. Received: .* at position 1"):
+        study_texts(model, field, ["a", wrong])
+    with pytest.raises(TypeError, match="Wrap it in a list"):
+        study_texts(model, field, "a")
 
 
 def test_the_sentences_have_their_words():

@@ -144,7 +144,7 @@ def test_bad_input_is_refused(translator, tokenizer):
         kind = TypeError if wrong == {"alpha": "1"} else ValueError
         with pytest.raises(kind, match=f"`{next(iter(wrong))}` must be"):
             translator.translate("one", **wrong)
-    for pairs in (["ab", "cd"], [("a", None)], [{"source": "a"}]):
+    for pairs in (["ab", "cd"], [("a", None)], [{"source": "a"}], [("a", "b", "c")], [7]):
         with pytest.raises(ValueError, match=r"pairs of strings\. Received: .* at position 0"):
             translator.evaluate(pairs)
     with pytest.raises(TypeError, match="must be a BytePairTokenizer"):

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_attn.inputs import listed
+from keras_attn.records import TranslationPair
 
 Pairs = Iterable[Sequence[str]]
 
@@ -17,10 +18,13 @@ def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
     checked = []
     given = listed(pairs, "(source, target) pairs", 2, "keras_attn.records.read_pairs(path)")
     for i, pair in enumerate(given):
-        sides = [] if isinstance(pair, str | bytes | Mapping) else list(pair)[:2]
+        sides: list[Any] = []
+        if isinstance(pair, Iterable) and not isinstance(pair, str | bytes | Mapping):
+            sides = list(pair[:2] if isinstance(pair, TranslationPair) else pair)
         if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
             raise ValueError(
-                f"Expected (source, target) pairs of strings. Received: {pair!r} at position {i}."
+                "Expected (source, target) pairs of strings. Received: "
+                f"{pair!r:.100} at position {i}."
             )
         checked.append((sides[0], sides[1]))
     if not checked:
