@@ -14,6 +14,15 @@ SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"}
 """For each scheme, the prefixes of the first, an inner, the last and the only word of an entity."""
 
 
+def marks_of(scheme: str) -> str:
+    """Returns the prefixes of a scheme, as in `SCHEMES`; raises a ValueError if it is unknown."""
+    if scheme not in SCHEMES:
+        raise ValueError(
+            f"`scheme` must be one of {', '.join(map(repr, SCHEMES))}. Received: {scheme!r}."
+        )
+    return SCHEMES[scheme]
+
+
 class LabelTables(NamedTuple):
     """Arrays with the entity type of each of C labels, and its position in an entity.
 
@@ -83,13 +92,16 @@ def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
     Returns:
         A `LabelTables`; index c of its arrays `(C,)` belongs to `labels[c]`.
 
+    Raises:
+        ValueError: If `scheme` is unknown.
+
     Example:
 
     >>> label_tables(["O", "B-X", "I-X"]).repaired.reshape(4, 3).tolist()
     [[0, 1, 1], [0, 2, 2], [0, 2, 2], [0, 1, 1]]
     """
     number = {label: i for i, label in enumerate(labels)}
-    marks = SCHEMES.get(scheme, "")
+    marks = marks_of(scheme) if scheme else ""
     own = [x[2:] if marks and x[:1] in marks and x[1:2] == "-" else "" for x in labels]
     kinds = sorted({*own} - {""})
 

@@ -99,7 +99,7 @@ class DeletionCurve:
         value, low, high = self.advantage()
         return {
             "num_texts": len(self.probabilities),
-            "fractions": list(self.fractions),
+            "fractions": [float(share) for share in self.fractions],
             "curve": self.probabilities.mean(axis=0).tolist(),
             "random_curve": self.random_probabilities.mean(axis=0).tolist(),
             "area": self.area,

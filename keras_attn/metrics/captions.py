@@ -95,9 +95,9 @@ class CaptionScores(Report):
     def to_dict(self) -> dict[str, object]:
         """Returns all fields except `per_image`, keyed by name, as a dict for JSON.
 
-        NaN becomes None. The key `captions` replaces `per_image`: a list with a dict for each
-        image, which has the keys `image`, `candidate`, `references`, `bleu_4`, `rouge_l` and
-        `cider`.
+        NaN becomes None, and paths become strings. The key `captions` replaces `per_image`: a list
+        with a dict for each image, which has the keys `image`, `candidate`, `references`, `bleu_4`,
+        `rouge_l` and `cider`.
         """
         figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
         del figures["per_image"]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keras_attn.metrics.reports import json_safe
 from keras_attn.metrics.word_characters import word_characters
 from keras_attn.packages import needed
 
@@ -287,8 +288,9 @@ class ConversationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all fields, keyed by their names, as a dict for JSON."""
-        return self._asdict()
+        """Returns all fields, keyed by their names, as a dict for JSON, with None for NaN and
+        infinity."""
+        return {name: json_safe(value) for name, value in self._asdict().items()}
 
 
 def score_conversation(

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attn.arrays import SCHEMES, entities, label_tables, scheme_of
+from keras_attn.arrays import entities, label_tables, scheme_of
+from keras_attn.arrays.entities import marks_of
 from keras_attn.metrics.reports import Interval, Report, draw_samples, interval_of
 from keras_attn.packages import needed
 
@@ -48,6 +49,9 @@ def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str]
     Returns:
         A tuple of the list of repaired labels and the number of labels that were changed.
 
+    Raises:
+        ValueError: If `scheme` is unknown.
+
     Example:
 
     >>> repair_labels(["I-PER", "I-PER", "O", "B-LOC", "I-ORG"])
@@ -74,6 +78,9 @@ def entities_of(labels: Sequence[str], scheme: str = "BIO") -> list[Entity]:
     Returns:
         A list of `Entity`s, in the order of the words.
 
+    Raises:
+        ValueError: If `scheme` is unknown.
+
     Example:
 
     >>> entities_of(["B-PER", "I-PER", "O", "B-LOC"])
@@ -86,7 +93,7 @@ def entities_of(labels: Sequence[str], scheme: str = "BIO") -> list[Entity]:
 def _read(rows: Sequence[Sequence[str]], scheme: str) -> list[tuple[list[str], list[Entity]]]:
     """The repaired labels of each sentence, and its entities."""
     given = {label for row in rows for label in row}
-    marks = SCHEMES[scheme]
+    marks = marks_of(scheme)
     kinds = sorted({x[2:] for x in given if x[:1] in marks and x[1:2] == "-"} - {""})
     own = {f"{mark}-{kind}" for kind in kinds for mark in marks}
     names = sorted(given | own)
@@ -173,8 +180,8 @@ def score_tags(
 
     Raises:
         ImportError: If the labels mark entities, and `seqeval` is not installed.
-        ValueError: If there are no sentences, the numbers of labels differ, or, with `scheme=None`,
-            labels mix two schemes.
+        ValueError: If there are no sentences, the numbers of labels differ, `scheme` is unknown,
+            or, with `scheme=None`, labels mix two schemes.
 
     Example:
 

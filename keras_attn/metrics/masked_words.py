@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attn.batches import MaskedBatches
+from keras_attn.metrics.reports import json_safe
 
 COMMON = 100
 """Number of most frequent tokens that are ignored as shared words."""
@@ -49,8 +50,11 @@ class PretrainingReport(NamedTuple):
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all scores that are not None, keyed by field, as a dict for JSON."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        """Returns all scores that are not None, keyed by field, as a dict for JSON.
+
+        NaN and infinity become None.
+        """
+        return {name: json_safe(x) for name, x in self._asdict().items() if x is not None}
 
 
 def score_masked_words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import Field
 from typing import ClassVar, NamedTuple
 
@@ -52,7 +53,7 @@ class Report:
     def to_dict(self) -> dict[str, object]:
         """Returns the fields that are not None, keyed by name, as a dict for JSON.
 
-        NaN becomes None, and an `Estimate` becomes a dict with `value` and `interval`, which is a
+        NaN and infinity become None, and an `Estimate` becomes a dict with `value` and `interval`, which is a
         list of two numbers or None.
         """
         figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -60,19 +61,21 @@ class Report:
 
 
 def json_safe(value: object) -> object:
-    """Converts NaN, arrays and named tuples to values that JSON can express."""
+    """Converts NaN, infinity, NumPy values, paths and named tuples to values for JSON."""
     if isinstance(value, Estimate):
         interval = None if value.low is None else [value.low, value.high]
         return {"value": json_safe(value.value), "interval": interval}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return json_safe(value._asdict())
     if isinstance(value, dict):
-        return {key: json_safe(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [json_safe(part) for part in value]
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return None if isinstance(value, float) and math.isnan(value) else value
+        return {json_safe(key): json_safe(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return type(value)(map(json_safe, value))
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def draw_samples(count: int, num_bootstrap: int, seed: int) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from keras_attn.metrics.reports import json_safe
+
 
 class TextScore(NamedTuple):
     """Score of a language model on a text or on documents, in bits per character.
@@ -24,5 +26,6 @@ class TextScore(NamedTuple):
         return text + (f", {self.unknown:,} unknown to the model" if self.unknown else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns `bits_per_character`, `characters` and `unknown` as a dict for JSON."""
-        return self._asdict()
+        """Returns `bits_per_character`, `characters` and `unknown` as a dict for JSON, with None for
+        NaN."""
+        return {name: json_safe(value) for name, value in self._asdict().items()}

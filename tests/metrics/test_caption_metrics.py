@@ -1,14 +1,18 @@
 """Scores of captions: numbers by hand, and the words that they count."""
 
+import json
 import math
 import os
 import shutil
 import sys
 from collections import Counter
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keras_attn.metrics import caption_scores, tokenize_captions
+from keras_attn.metrics.reports import json_safe
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
 
@@ -101,6 +105,16 @@ def test_per_image_and_counts():
     assert shuffled.per_image == scores.per_image and shuffled.bleu_2 == pytest.approx(
         scores.bleu_2
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "written"), [(Path("1.jpg"), "1.jpg"), (np.int64(3), 3), (np.float32(0.5), 0.5)]
+)
+def test_the_dict_is_json(name, written):
+    scores = caption_scores({name: "a dog"}, {name: ["a dog"]}, tokenization="plain")
+    assert json.loads(json.dumps(scores.to_dict()))["captions"][0]["image"] == written
+    made = {name: (np.int32(1), float("inf")), "of": np.array([float("nan"), 2.0])}
+    assert json_safe(made) == {written: (1, None), "of": [None, 2.0]}
 
 
 def test_punctuation_and_case_do_not_count():

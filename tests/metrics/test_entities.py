@@ -7,6 +7,7 @@ import pytest
 from seqeval import metrics as seqeval
 from seqeval.scheme import BILOU, IOBES, Entities
 
+from keras_attn.arrays import label_tables
 from keras_attn.metrics import (
     Entity,
     entities_of,
@@ -115,6 +116,20 @@ def test_scores_are_those_of_seqeval_in_strict_mode(scheme, valid):
     for row, own in zip(repaired, strict, strict=True):
         assert entities_of(row, name) == [(x.tag, x.start, x.end) for x in own]
         assert repair_labels(row, name) == (row, 0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: entities_of(["B-A"], "IOB"),
+        lambda: repair_labels(["B-A"], "bio"),
+        lambda: score_tags([["B-A"]], [["B-A"]], scheme="IOBES"),
+        lambda: label_tables(["B-A"], "IOB"),
+    ],
+)
+def test_unknown_schemes(call):
+    with pytest.raises(ValueError, match=r"`scheme` must be one of 'BIO', 'BIOES', 'BILOU'\. Rec"):
+        call()
 
 
 def test_schemes_are_not_mixed():
