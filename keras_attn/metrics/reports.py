@@ -53,8 +53,8 @@ class Report:
     def to_dict(self) -> dict[str, object]:
         """Returns the fields that are not None, keyed by name, as a dict for JSON.
 
-        NaN and infinity become None, and an `Estimate` becomes a dict with `value` and `interval`, which is a
-        list of two numbers or None.
+        NaN and infinity become None, and an `Estimate` becomes a dict with `value` and `interval`,
+        which is a list of two numbers or None.
         """
         figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: json_safe(value) for name, value in figures.items() if value is not None}

@@ -26,6 +26,6 @@ class TextScore(NamedTuple):
         return text + (f", {self.unknown:,} unknown to the model" if self.unknown else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns `bits_per_character`, `characters` and `unknown` as a dict for JSON, with None for
-        NaN."""
+        """Returns `bits_per_character` (None for NaN), `characters` and `unknown` as a dict for
+        JSON."""
         return {name: json_safe(value) for name, value in self._asdict().items()}
