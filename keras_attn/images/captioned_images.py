@@ -53,7 +53,8 @@ class CaptionedImages(Items[CaptionedImage]):
     Args:
         images: The `CaptionedImage`s.
         where: Name of the file, for messages.
-        entries: Number of images in the requested parts of the file.
+        entries: Number of images in the requested parts of the file, with those that were left out.
+            A line or an entry whose image is unknown counts as an image.
         problems: The `ImageProblem`s of the images and captions that were left out.
         learnt: Training captions of a model, for counting generated captions that copy them; None
             if unknown.

@@ -125,6 +125,8 @@ def read_coco_captions(
         ):
             captions[entry["id"]] = []
             names.append((entry["id"], entry["file_name"]))
+        else:
+            reading.entries += 1
     for number, entry in enumerate(annotations, start=1):
         where = f"caption {number:,}"
         if not (
@@ -190,6 +192,7 @@ def read_flickr8k(
             captions.setdefault(found[1], []).append(found[2])
         else:
             reading.problem(where, "columns", f"no NAME#NUMBER, tab, caption in {line[:60]!r}")
+            reading.entries += 1
     side = ""
     names: Sequence[str] = list(captions)
     if split_file is not None:
@@ -253,16 +256,19 @@ def read_caption_csv(
     reading = CaptionReading(path, image_dir, **checks)
     rows = _CaptionRows(path)
     captions: dict[str, list[Any]] = {}
+    left_out = []  # the images of the rows without a caption
     columns = {"image": image, "caption": caption}
     for number, cells in reading.cells(rows, path, columns, delimiter, header):
-        name = cells["image"]
+        name, texts = cells["image"], cells["caption"]
         if name is not None and not name.strip():
             rows.problem(number, "columns", "the picture is empty")
-        elif name is not None and None not in cells.values():
-            texts = cells["caption"]
+        elif name is not None and texts is None:
+            left_out.append(name.strip())
+        elif name is not None:
             captions.setdefault(name.strip(), []).extend(
                 [texts] if isinstance(texts, str) else texts
             )
+    reading.entries += rows.bad_lines - len(left_out) + len({*left_out} - {*captions})
     reading.take_over(rows)
     for name, texts in captions.items():
         reading.add(name, texts, name)
@@ -378,6 +384,7 @@ def _read_entries(
     for number, entry in enumerate(entries, start=1):
         where = f"entry {number:,}"
         if not _has_keys(reading, where, entry, "image", "captions"):
+            reading.entries += 1
             continue
         side = str(entry.get("split", ""))
         if wanted is not None and side not in wanted:
@@ -389,6 +396,8 @@ def _read_entries(
             and reading.has_type(name, entry["captions"], list, "the captions' value")
         ):
             reading.add(name, entry["captions"], str(entry.get("id", name)), side, folder)
+        else:
+            reading.entries += 1
     return reading.finish()
 
 
@@ -410,4 +419,5 @@ def _lines(reading: CaptionReading, path: Location) -> Iterator[tuple[str, str]]
             line = decoding.decode(number, raw, "line") if raw.strip() else None
             if line is not None:
                 yield f"line {number:,}", line
+    reading.entries += decoding.bad_lines
     reading.take_over(decoding)

@@ -81,7 +81,7 @@ def read_question_table(
         if None not in cells.values():
             found = (cells["image"], cells["question"], cells["answer"])
             reading.add(f"{rows.unit} {number:,}", *found, kind=(cells.get("kind") or "").strip())
-    reading.entries += len(rows.problems)
+    reading.entries += rows.bad_lines
     reading.take_over(rows)
     return reading.finish()
 

@@ -177,8 +177,9 @@ def read_labelled_pairs(
 
     Raises:
         OSError: If the file is missing or cannot be read.
-        ValueError: If a column is missing, a setting does not apply to the format, no pair is left,
-            or, with `on_error="error"`, a line is bad (the message has the line number).
+        ValueError: If a column is missing, `split` is unknown, a setting does not apply to the
+            format, no pair is left, or, with `on_error="error"`, a line is bad (the message has the
+            line number).
 
     Example:
 
@@ -189,6 +190,10 @@ def read_labelled_pairs(
     >>> read_labelled_pairs(path)[0]
     LabelledPair(premise='A dog runs.', hypothesis='It runs.', label='yes')
     """
+    if split is not None and split not in _SPLITS:
+        raise ValueError(
+            f"`split` must be one of {', '.join(map(repr, _SPLITS))}, or None. Received: {split!r}."
+        )
     kind, first, has_splits = _layout(path, format)
     usual = _COLUMNS.get(kind, ("premise", "hypothesis", "label"))
     if kind == "sick" and b"entailment_label" not in first:

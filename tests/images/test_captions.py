@@ -116,7 +116,7 @@ def test_problems_are_named_counted_and_skipped(tmp_path):
         ("5", ("Kept .",)),
     ]
     assert images.counts == {
-        "entries": 6,
+        "entries": 9,
         "images": 2,
         "captions": 3,
         "missing": 1,
@@ -293,7 +293,9 @@ def test_csv_wrong(tmp_path):
         "line 5: byte",
     ):
         assert part in str(caught.value), part
-    assert read_caption_csv(path, on_error="skip")[0].captions == ("Cat",)
+    images = read_caption_csv(path, on_error="skip")
+    assert images[0].captions == ("Cat",)
+    assert "1 picture of 3, 1 caption" in images.summary()  # line 5 is of a picture that is there
     with pytest.raises(ValueError, match=r"column 'text' .*'image', 'caption'.*caption=\.\.\."):
         read_caption_csv(path, caption="text")
     with pytest.raises(ValueError, match="all different"):

@@ -65,6 +65,8 @@ def test_bad_lines_are_named_or_left_out(folder):
     assert (found.entries, len(found.problems)) == (7, 6)
     assert "Left out: 1 of pictures that are not there (line 3, none.png" in found.summary()
     assert len(read_question_table(folder / "q.csv", on_error="skip", check_pictures=False)) == 4
+    (folder / "q.csv").write_bytes(b"image,question,answer\n1.png,So?,yes\n1.png,\xff,\xff\n")
+    assert read_question_table(folder / "q.csv", on_error="skip").entries == 2
     (folder / "q.csv").write_text("\n".join([lines[0], lines[2]]))
     with pytest.raises(ValueError, match="at least one question about a picture"):
         read_question_table(folder / "q.csv", on_error="skip")

@@ -49,6 +49,8 @@ def test_sick(write, name):
     path = write(name, gzip.compress(SICK.encode()) if name.endswith("gz") else SICK)
     counts = {None: 4, "train": 2, "dev": 1, "test": 1}
     assert {s: len(read_labelled_pairs(path, split=s)) for s in counts} == counts
+    with pytest.raises(ValueError, match="`split` must be one of 'train', 'dev', 'test', or None"):
+        read_labelled_pairs(path, split="trial")
     (pair,) = read_labelled_pairs(path, split="dev")
     assert pair == LabelledPair("A boy sings.", 'A boy "sings", loudly.', "NEUTRAL")
     swapped = read_labelled_pairs(path, split="train", swap=True)
