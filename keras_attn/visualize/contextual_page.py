@@ -159,7 +159,7 @@ def _figure(
         "</circle>"
         for (x, y), colour, text in zip(_MARGIN + shares * room, colours, sentences, strict=True)
     )
-    name = "Embeddings" if number == 0 else f"After layer {number - 1}"
+    name = f"Layer {number}" if number else "Layer 0 (embeddings)"
     best = scores is not None and bool(scores[number] == scores.max())
     if scores is not None:
         name += f": nearest has the sense in {scores[number]:.0%}".replace("%", " %")

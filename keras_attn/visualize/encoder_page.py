@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from keras_attn.visualize.attention_view import AttentionView
 from keras_attn.visualize.coloured_tokens import tokens_card
-from keras_attn.visualize.display import displayed_tokens
-from keras_attn.visualize.focus import Focus, place_of
+from keras_attn.visualize.focus import Focus, find_focus
 from keras_attn.visualize.head_tables import RolesOfHeads, pairs_card, roles_card
 from keras_attn.visualize.viewer_page import page_with_viewer
 from keras_attn.visualize.web_page import escaped
@@ -110,7 +109,7 @@ def encoder_page(
 def _note(view: AttentionView, index: int, note: LookAt | None) -> str:
     if note is None:
         return ""
-    query = place_of(displayed_tokens(view.parts[0].queries), note.query)
+    query = find_focus(view.parts[:1], Focus(note.query))["query"]
     return (
         f'<p class="note">{escaped(note.note)}</p><button class="go" type="button" '
         f'data-view="{index}" data-query="{query}">Show “{escaped(note.query)}”</button>'

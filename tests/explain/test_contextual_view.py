@@ -118,6 +118,8 @@ def test_the_page(view):
     best = int((view.accuracies == view.accuracies.max()).sum())
     assert len(re.findall(r"<figure class=best>", page)) == best
     assert "By chance the nearest has the sense in 33 %." in page
+    names = re.findall(r"<figcaption>(.*?)(?:: |</)", page)
+    assert names == ["Layer 0 (embeddings)", "Layer 1", "Layer 2"]
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
     plain = contextual_view_without_senses(view)
     assert "nearest has the sense" not in plain.html()

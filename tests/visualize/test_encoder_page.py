@@ -1,6 +1,7 @@
 """The page on an encoder: what is in it, and what Chromium makes of it."""
 
 import base64
+import dataclasses
 import hashlib
 import re
 
@@ -64,6 +65,8 @@ def test_what_is_not_given_is_left_out():
 def test_refuses():
     with pytest.raises(ValueError, match=r"must be a word of the text.*'bank'"):
         encoder_page(VIEWS, notes=NOTES[::-1])
+    with pytest.raises(ValueError, match=r"must be a word of the text.*'bank'"):
+        encoder_page(dataclasses.replace(VIEWS[0], focus=Focus("it")), notes=NOTES[1:])
     with pytest.raises(ValueError, match="for each of the 2 views"):
         encoder_page(VIEWS, notes=NOTES[:1])
     with pytest.raises(ValueError, match="requires `roles`"):
