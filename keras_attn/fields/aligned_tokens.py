@@ -103,7 +103,7 @@ class AttentionWeights:
             rows: A dict that has the weights under the name in `of`: a list with an array `(R, T,
                 S)` for each of the B inputs.
         """
-        weights = stacked(rows[self.of], 0.0)
+        weights = stacked(rows[self.of], 0.0, rank=3)
         return weights.reshape(*weights.shape[:3], *self.grid) if self.grid else weights
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
@@ -119,8 +119,13 @@ class AttentionWeights:
         return tf.reshape(weights, tf.concat([tf.shape(weights)[:3], self.grid], axis=0))
 
 
-def stacked(rows: Sequence[Any], fill: float) -> np.ndarray:
-    """Stacks arrays of the same rank, padded to the largest size in every axis."""
+def stacked(rows: Sequence[Any], fill: float, rank: int = 0) -> np.ndarray:
+    """Stacks arrays of the same rank, padded to the largest size in every axis.
+
+    Without arrays, all axes have size 0; `rank` is then the rank of an array.
+    """
+    if not len(rows):
+        return np.full((0,) * (1 + rank), fill)
     arrays = [np.asarray(row) for row in rows]
     shape = np.max([array.shape for array in arrays], axis=0)
     found = np.full((len(arrays), *shape), fill, arrays[0].dtype)

@@ -147,6 +147,8 @@ class GeneratedText:
                 `after` name.
         """
         ids = tensors[self.of]
+        if not len(ids):
+            return []  # `tokenizer.decode` takes an empty list for one text without ids
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
             texts = self.tokenizer.continuation(ids)
             before = zip(texts, tensors[self.after], strict=True)

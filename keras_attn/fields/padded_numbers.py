@@ -36,9 +36,9 @@ class PaddedNumbers:
 
         Args:
             tensors: A dict of arrays that has the numbers under the name in `of`, and the sizes
-                under the names in `sizes`. There is at least one row.
+                under the names in `sizes`.
         """
-        axes = [x if isinstance(x, int) else max(self.least, *tensors[x]) for x in self.sizes]
+        axes = [x if isinstance(x, int) else max([self.least, *tensors[x]]) for x in self.sizes]
         return tensors[self.of][(slice(None), *map(slice, axes))]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:

@@ -49,7 +49,7 @@ class PictureInput:
         """Decodes image files with TensorFlow, and compares the pixels with those of Pillow.
 
         Args:
-            files: The bytes of each of the B image files; at least one.
+            files: The bytes of each of the B image files.
 
         Returns:
             A dict with `pixels`, uint8 `(P, height, width, 3)`, the pixels of the P distinct
@@ -61,7 +61,8 @@ class PictureInput:
         import tensorflow as tf
 
         numbers = {raw: number for number, raw in enumerate(dict.fromkeys(files))}
-        pixels = np.stack([decode_picture(tf, raw, self.size, self.max_pixels) for raw in numbers])
+        decoded = [decode_picture(tf, raw, self.size, self.max_pixels) for raw in numbers]
+        pixels = np.reshape(np.array(decoded, "uint8"), (len(numbers), *self.size, 3))
         for raw, found in zip(numbers, pixels, strict=True):
             kind = "png" if raw.startswith(b"\x89PNG") else "jpeg"
             pillow = load_image(raw, self.size).astype("int32")

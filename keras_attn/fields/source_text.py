@@ -119,7 +119,8 @@ class SourceText:
             marks = []
             if self.marks:
                 mark, read = self._parted_in_graph(tf, read)
-                clean, marks = normalize_white_space_in_graph(tf, read), [mark]
+                rest = self._parted_in_graph(tf, text)[1] if self.prefix else read
+                clean, marks = normalize_white_space_in_graph(tf, rest), [mark]
             ids = tf.concat([*marks, tokenizer.encode_start(read, most + 1)], axis=1)
             end = tf.fill([tf.shape(text)[0], 1], tokenizer.end_id)
             if not self.ends:

@@ -76,3 +76,9 @@ def test_names_of_any_shape():
     assert field.decode({"best": best}) == [["b\0", ""], ["é", "é"]]
     served = field.graph(tf, {"best": tf.constant(best)}).numpy()
     assert [[name.decode() for name in row] for row in served] == field.decode({"best": best})
+
+
+@pytest.mark.slow
+def test_no_picture():
+    arrays = PictureInput((4, 6)).encode([])
+    assert arrays["pixels"].shape == (0, 4, 6, 3) and arrays["number"].shape == (0,)

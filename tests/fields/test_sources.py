@@ -11,6 +11,7 @@ from keras_attn.fields import (
     AttentionWeights,
     GeneratedText,
     Numbers,
+    PaddedNumbers,
     ReadableTokens,
     SourceText,
     TurnRows,
@@ -113,6 +114,33 @@ def test_outputs():
     assert GeneratedText(TOKENIZER).decode(rows) == [["ships", "a"], ["", "é \x00b"]]
     assert ReadableTokens(TOKENIZER).decode(rows)[0, 0, -1] == "" != "</s>"
     assert AttentionWeights("weights", (2, 3)).decode(rows).shape == (2, 2, width, 2, 3)
+
+
+def test_outputs_of_no_row():
+    assert GeneratedText(TOKENIZER).decode({"tokens": []}) == []
+    assert ReadableTokens(TOKENIZER).decode({"tokens": []}).tolist() == []
+    assert AttentionWeights("weights").decode({"weights": []}).shape == (0, 0, 0, 0)
+    assert AttentionWeights("weights", (2, 3)).decode({"weights": []}).shape == (0, 0, 0, 2, 3)
+    none = {"weights": np.zeros((0, 2, 9)), "sizes": np.zeros(0, "int32")}
+    assert PaddedNumbers("weights", 2, "sizes").decode(none).shape == (0, 2, 0)
+
+
+@pytest.mark.slow
+def test_blank_texts_with_a_prefix_and_a_language():
+    tokenizer = PIECES.from_config(
+        {
+            **PIECES.get_config(),
+            "vocabulary": [*PIECES.vocabulary, ">>deu<<"],
+            "special_tokens": [*PIECES.special_tokens, ">>deu<<"],
+        }
+    )
+    texts = ["a film", "", " \n", ">>deu<< ", ">>deu<< film"]
+    for prefix in ("", "say: ", ">>deu<< "):
+        field = SourceText(tokenizer, 20, prefix=prefix)
+        expected = field.encode(texts)
+        assert expected["some"].tolist() == [True, False, False, False, True]
+        encode, _ = field.to_graph(tf)
+        check_rows(tf.function(encode, [tf.TensorSpec([None], tf.string)])(texts), expected)
 
 
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, PIECES])
