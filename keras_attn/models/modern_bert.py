@@ -46,7 +46,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
         rotary_base: Base of the rotary positions.
         sliding_window: Blocks with a window do not attend to tokens at this distance or farther:
             with 65, a token sees 64 tokens before it and 64 tokens after it. If None, all blocks
-            attend to all tokens; `window_blocks` and `window_rotary_base` must then be None, too.
+            attend to all tokens; `window_blocks` and `window_rotary_base` must then have their
+            defaults.
         window_blocks: For each block, whether it has the window. If None, all blocks except 0, 3, 6
             and so on have the window.
         window_rotary_base: Base of the rotary positions in blocks with a window; `rotary_base` if
@@ -211,7 +212,8 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
     Args:
         vocabulary_size: Number V of tokens.
         num_classes: Number C of classes.
-        **kwargs: All other arguments of `ModernBertConfig`; `pooler_activation` must not be None.
+        **kwargs: All other arguments of `ModernBertConfig`; with `pooler_activation=None`, neither
+            W nor the activation nor the norm is applied to the pooled states.
 
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
@@ -249,8 +251,10 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
             dtype: Dtype or policy of the layers.
 
         Returns:
-            A list of the layers `embedding`, `encoder`, `pooling`, `pooler`, `pooler_norm`,
-            `head_dropout` and `head`.
+            A list of the layers `embedding`, `encoder`, `pooling`, `pooler` and `pooler_norm`
+            (unless `pooler_activation` is None), `head_dropout` and `head`.
         """
         layers = ModernBertConfig.layers(self, dtype)
+        if self.pooler_activation is None:
+            layers.append(make_pooling(self.pooling, None, dtype))
         return [*layers, *make_head(self.num_classes, self.dropout, dtype)]

@@ -81,8 +81,13 @@ class WindowSettings(Settings):
 
     def check_windows(self, num_layers: int) -> None:
         """Raises a ValueError if the windows do not match the number of blocks."""
-        windows = self.window_blocks, self.window_rotary_base
-        check_windows(type(self).__name__, num_layers, self.sliding_window, *windows)
+        windowless = self.sliding_window is None
+        base = self.window_rotary_base
+        if windowless and base == type(self).window_rotary_base:  # the default, so not given
+            base = None
+        check_windows(
+            type(self).__name__, num_layers, self.sliding_window, self.window_blocks, base
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

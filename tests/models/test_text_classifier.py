@@ -15,6 +15,7 @@ from keras_attn.models import (
     TEXT_CLASSIFIERS,
     BagClassifierConfig,
     BertClassifierConfig,
+    ModernBertClassifierConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
     classifier_kind,
@@ -309,6 +310,18 @@ def test_a_token_far_from_the_end_decides(kind, tmp_path):
     decides = (ids > 0) & (ids <= C)
     assert decides.sum() == len(ids)
     assert share[decides].mean() > 3 * share[(ids > 0) & ~decides].mean()
+
+
+@pytest.mark.slow
+def test_a_modern_bert_without_pooler():
+    config = ModernBertClassifierConfig(**TRANSFORMER, pooler_activation=None, pooling="average")
+    model = make(config)
+    layers = {layer.name: layer for layer in model.layers}
+    assert not {"pooler", "pooler_norm"} & layers.keys()
+    (states,) = numpy(keras.Model(model.input, layers["encoder"].output)(IDS[:1]))
+    kernel, bias = (numpy(weight) for weight in layers["head"].weights)
+    logits = states.mean(axis=0) @ kernel + bias
+    np.testing.assert_allclose(numpy(model(IDS[:1]))[0], logits, atol=1e-5)
 
 
 def test_errors():

@@ -1,5 +1,6 @@
 """Encoders of texts and their heads: padding, segments, places, precision, maps, files."""
 
+import dataclasses
 import functools
 import json
 
@@ -245,7 +246,12 @@ def test_settings():
     for config in (BERT, BILSTM):
         assert ENCODERS.make(ENCODERS.describe(config)) == config
         assert type(config)(**config.to_dict()) == config
+    full = ModernBertConfig(V, **SIZES, sliding_window=None)
+    assert full.block()["window_rotary_base"] is None
+    assert dataclasses.replace(full, sliding_window=65) == ModernBertConfig(V, **SIZES)
     for make, message in (
+        (lambda: dataclasses.replace(full, window_rotary_base=5.0), "without `sliding_window`"),
+        (lambda: dataclasses.replace(full, window_blocks=[True] * 2), "without `sliding_window`"),
         (lambda: BertConfig(V, dim=10, num_heads=4), "divisible by `num_heads`"),
         (lambda: BertConfig(V, num_layers=0), "`num_layers`"),
         (lambda: BiLstmConfig(V, dim=7), "`dim` must be even"),
