@@ -133,6 +133,7 @@ class BucketedBatches(EpochBatches):
     _real_tokens: int
     _num_examples: int
     _dropped: int = 0
+    _evenly: bool = False
 
     def __init__(
         self,
@@ -174,8 +175,9 @@ class BucketedBatches(EpochBatches):
 
         `widths` are rounded lengths, `(N,)` or `(N, sides)`; `arrays(members, widths)` pads some
         examples; `kept` is the result of `_keep`. Buckets of fewer than `least` examples are
-        joined.
+        joined. With a `least` above 1, the examples of a bucket are spread evenly over its batches.
         """
+        self._evenly = least > 1
         if kept is None:
             kept = np.ones(len(widths), "bool")
             self._num_examples = len(widths)
@@ -264,7 +266,10 @@ class BucketedBatches(EpochBatches):
         """The bucket of a batch, and its rows in the bucket."""
         orders, batches, _ = plan
         number, part = batches[index]
-        most = self._buckets[number].packing.examples
+        packing = self._buckets[number].packing
+        if self._evenly:
+            return self._buckets[number], np.array_split(orders[number], packing.batches)[part]
+        most = packing.examples
         return self._buckets[number], orders[number][part * most : (part + 1) * most]
 
     @property

@@ -18,7 +18,7 @@ class Packing(NamedTuple):
 
     rows: int  # rows of each batch
     batches: int
-    examples: int  # of each batch except the last; repeated ones fill the other rows
+    examples: int  # at most, of a batch; repeated ones fill the other rows
 
 
 def pack(size: int, most: int, multiple_of: int) -> Packing:

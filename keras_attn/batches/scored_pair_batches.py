@@ -34,9 +34,9 @@ class ScoredPairBatches(BucketedBatches):
         pad_id: Id of padding; it must not occur in the data.
         max_length: Maximum number of ids that a text may have; no limit if None.
         least: Buckets with fewer pairs than this number are joined with other buckets. If the loss
-            compares the rows of a batch with each other, set `least` to `batch_size`, so that few
-            batches are small; the last batch of a bucket may still have fewer pairs than the
-            others.
+            compares the rows of a batch with each other, set `least` to `batch_size`. With a
+            `least` above 1, the pairs of a bucket are spread evenly over its batches, so that each
+            batch has at least `batch_size // 2` pairs if the bucket has at least `batch_size`.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 

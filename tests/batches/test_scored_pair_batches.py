@@ -21,6 +21,12 @@ def test_small_buckets_are_joined():
     assert joined.num_examples == 8
 
 
+def test_no_batch_has_a_single_pair():
+    made = batches([3] * 13, batch_size=4, least=4)
+    assert sorted(len(made.members(i)) for i in range(len(made))) == [3, 3, 3, 4]
+    assert sorted(np.concatenate([made.members(i) for i in range(len(made))])) == [*range(13)]
+
+
 def test_targets_of_several_numbers_stay_with_their_pairs():
     lengths = [3, 12, 3, 7]
     made = batches(lengths, batch_size=2, least=2, seed=3)
