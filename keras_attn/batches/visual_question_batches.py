@@ -49,7 +49,7 @@ class VisualQuestionBatches(BucketedBatches):
     Raises:
         ValueError: If there are no questions, `numbers`, `ids` and `labels` differ in length, an
             image index is out of range, ids or labels are not non-negative integers, `pad_id` is in
-            the data, or a setting is out of range.
+            the data, `name` is `"question_ids"`, or a setting is out of range.
 
     Example:
 
@@ -91,6 +91,10 @@ class VisualQuestionBatches(BucketedBatches):
             questions_per_row=(questions_per_row, 1),
             max_length=(max_length, 1),
         )
+        if name == "question_ids":
+            raise ValueError(
+                f"Expected different names for images and questions. Received: {name!r} for both."
+            )
         count = len(ids)
         numbers = np.asarray(numbers)
         if not count or numbers.shape != (count,) or numbers.dtype.kind not in "iu":

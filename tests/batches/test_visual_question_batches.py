@@ -78,5 +78,7 @@ def test_long_questions_and_wrong_use():
     ]:
         with pytest.raises(ValueError, match=message):
             VisualQuestionBatches(Numbered(7), numbers, ids, labels)
+    with pytest.raises(ValueError, match="different names for images and questions"):
+        VisualQuestionBatches(Numbered(7), [0], [[5]], [0], name="question_ids")
     with pytest.raises(ValueError, match="questions_per_row"):
         VisualQuestionBatches(Numbered(7), [0], [[5]], [0], questions_per_row=0)
