@@ -210,8 +210,8 @@ class TextWriter:
                 together.
 
         Returns:
-            A list of the new ids of each prompt, at most `count`. With `how.ends`, they may contain
-            an end token, and padding after it. A text with a stop string contains the whole string,
+            A list of the new ids of each prompt, at most `count`, without padding. With `how.ends`,
+            the last id may be an end token. A text with a stop string contains the whole string,
             and possibly more.
         """
         written: list[list[int]] = [[] for _ in rows]
@@ -289,7 +289,9 @@ class TextWriter:
             steps = STEPS_TO_STOP if how.stops else _ROOM
             parts = [new for new, _ in self._pieces(ids, seeds, rows, count, how, steps)]
             return [[*itertools.chain.from_iterable(row)] for row in zip(*parts, strict=True)]
-        return self._searched(ids, seeds, count, how)["tokens"][:rows].tolist()
+        found = self._searched(ids, seeds, count, how)
+        lengths = found["lengths"][:rows]
+        return [row[:n].tolist() for row, n in zip(found["tokens"], lengths, strict=False)]
 
     def _searched(
         self,
@@ -390,15 +392,15 @@ class TextWriter:
 
         Args:
             rows: Ids of each prompt, beginning with the start token.
-            batch_size: On JAX, the limit to which B is rounded up, at least the number of prompts.
+            batch_size: On JAX, the limit to which B is rounded up.
 
         Returns:
             Ids, int32 `(B, P)`.
         """
         width, count = max(map(len, rows)), len(rows)
         if keras.backend.backend() == "jax":  # it compiles for each shape
-            width, count = -(-width // 16) * 16, min(batch_size, 2 ** (count - 1).bit_length())
-            width = min(width, self.max_prompt)
+            width = min(-(-width // 16) * 16, self.max_prompt)
+            count = max(count, min(batch_size, 2 ** (count - 1).bit_length()))
         ids = np.full((count, width), self.tokenizer.pad_id, "int32")
         ids[:, 0] = self.tokenizer.start_id
         for r, row in enumerate(rows):
