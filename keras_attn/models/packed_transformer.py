@@ -47,9 +47,9 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     parts = SequenceDecoder(model)
     if not isinstance(parts.encoder, TransformerEncoder):
         raise ValueError(
-            "Packing several pairs into a row requires a model of "
-            "`TransformerEncoderDecoderConfig`, because a recurrent network carries its "
-            f"state from one pair to the next. Received: {model.name!r}."
+            "Packing several pairs into a row requires a model built by "
+            "`TransformerEncoderDecoderConfig` or `T5Config`, because a recurrent network carries "
+            f"its state from one pair to the next. Received: {model.name!r}."
         )
     dropout = model.get_layer("embedding_dropout")
     stack = parts.decoder.decoder

@@ -39,7 +39,7 @@ class SequenceDecoder:
     """
 
     def __init__(self, model: keras.Model):
-        makers = "`TransformerEncoderDecoderConfig` or `RecurrentEncoderDecoderConfig`"
+        makers = "`TransformerEncoderDecoderConfig`, `RecurrentEncoderDecoderConfig` or `T5Config`"
         if not isinstance(model, keras.Model):
             raise ValueError(
                 f"Expected a model built by {makers}. Received: {type(model).__name__}."
