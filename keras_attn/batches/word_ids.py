@@ -19,7 +19,23 @@ from keras_attn.text.words import SPECIAL_TOKENS
 
 @dataclass(frozen=True)
 class WordChoice(Settings):
-    """Settings that determine which words get an id."""
+    """Settings that determine which words get an id.
+
+    Args:
+        min_frequency: Minimum number of occurrences of a word that gets an id.
+        vocabulary_size: Maximum number of words, including 4 special tokens; the most frequent
+            words get an id. No limit if None.
+        lowercase: Whether letters are lower-cased.
+
+    Raises:
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range.
+
+    Example:
+
+    >>> WordIds.counted(["a b a", "b a c"], WordChoice(min_frequency=2)).tokenizer.vocabulary[4:]
+    ('a', 'b')
+    """
 
     min_frequency: int = setting(
         5, "minimum number of occurrences of a word that gets a vector", at_least=1
