@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import keras
@@ -94,6 +94,24 @@ _OURS = {
 def activation(name: Activation) -> Callable[[Tensor], Tensor]:
     """Returns an activation by its name or config; None means linear."""
     return _OURS[name] if isinstance(name, str) and name in _OURS else keras.activations.get(name)
+
+
+def check_activation(name: str, ours: Collection[str] = tuple(_OURS)) -> None:
+    """Raises a ValueError if a name is neither in `ours` nor an activation of Keras."""
+    if name in ours:
+        return
+    try:
+        keras.activations.get(name)
+    except ValueError:
+        more = f", or one of {', '.join(ours)}" if ours else ""
+        raise ValueError(
+            f"Expected the name of an activation of Keras{more}. Received: {name!r}."
+        ) from None
+
+
+def check_keras_activation(name: str) -> None:
+    """Raises a ValueError if Keras has no activation of this name."""
+    check_activation(name, ours=())
 
 
 def activation_config(function: Callable[[Tensor], Tensor]) -> Any:

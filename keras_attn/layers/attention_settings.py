@@ -58,6 +58,22 @@ def check_positions_settings(
     check_choice(kind, POSITIONS, positions=positions)
     check_rotary_base(rotary_base)
     check_rotary_scaling(rotary_scaling)
+    check_buckets(kind, num_buckets, max_distance)
+    if sliding_window is not None:
+        check_positive(kind, sliding_window=sliding_window)
+
+
+def check_rotary_width(width: int) -> None:
+    """Raises a ValueError if the width of heads is odd, because positions rotate pairs."""
+    if width % 2:
+        raise ValueError(
+            "Rotary positions rotate pairs of channels, and require an even width of heads. "
+            f"Received: width {width}. Choose another width or number of heads."
+        )
+
+
+def check_buckets(kind: str, num_buckets: int, max_distance: int) -> None:
+    """Raises a ValueError if a setting of the buckets of relative positions is out of range."""
     check_positive(kind, num_buckets=num_buckets, max_distance=max_distance)
     if num_buckets % 2 or num_buckets < 4 or max_distance <= num_buckets // 2:
         raise ValueError(
@@ -65,8 +81,6 @@ def check_positions_settings(
             f"greater than half of it. Received: num_buckets={num_buckets}, "
             f"max_distance={max_distance}."
         )
-    if sliding_window is not None:
-        check_positive(kind, sliding_window=sliding_window)
 
 
 def checked_visibility(

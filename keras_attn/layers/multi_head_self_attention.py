@@ -9,6 +9,7 @@ from keras_attn.hints import Shape, Size, Tensor
 from keras_attn.layers.attention_settings import (
     Function,
     check_positions_settings,
+    check_rotary_width,
     checked_visibility,
     function_config,
 )
@@ -197,12 +198,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         if len(x_shape) != 3:
             raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
         self._set_widths(x_shape[-1], x_shape[-1])
-        if self.positions == "rotary" and self._head_dim % 2:
-            raise ValueError(
-                "Rotary positions rotate pairs of channels: the width of a head must be even. "
-                f"Received: width {self._head_dim}. Give an even `key_dim`, or another number of "
-                "heads."
-            )
+        if self.positions == "rotary":
+            check_rotary_width(self._head_dim)
         self._sizes = (
             self.num_heads * self._head_dim,
             self._kv_heads * self._head_dim,

@@ -8,6 +8,7 @@ import keras
 
 from keras_attn.hints import DType, Tensor
 from keras_attn.layers import InputEmbedding, TransformerEncoder
+from keras_attn.layers.activations import check_keras_activation
 from keras_attn.layers.sinusoidal_initializer import SinusoidalInitializer
 from keras_attn.models.roles import ENCODERS
 from keras_attn.models.stack_settings import BlockSettings
@@ -68,8 +69,9 @@ class BertConfig(BlockSettings, TextEncoderConfig):
     sequence_length: int = size("largest number of tokens of a text", default=512)
     num_segments: int | None = size("number of segments", default=2, optional=True)
     pooler_activation: str | None = size(
-        "activation of the pooler", default="tanh", kind=str, optional=True
-    )
+        "activation of the pooler", default="tanh", kind=str, optional=True,
+        check=check_keras_activation,
+    )  # fmt: skip
 
     @property
     def head_activation(self) -> str:

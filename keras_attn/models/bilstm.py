@@ -8,6 +8,7 @@ import keras
 
 from keras_attn.hints import DType
 from keras_attn.layers import FinalStatesPooling, InputEmbedding, RecurrentEncoder
+from keras_attn.layers.activations import check_keras_activation
 from keras_attn.models.roles import ENCODERS
 from keras_attn.models.text_encoder import Layers, Tensor, TextEncoderConfig
 from keras_attn.settings import setting, size
@@ -64,8 +65,9 @@ class BiLstmConfig(TextEncoderConfig):
     sequence_length: int = size("largest number of tokens of a text", default=512)
     num_segments: int | None = size("number of segments", default=2, optional=True)
     pooler_activation: str | None = size(
-        "activation of the pooler", default="tanh", kind=str, optional=True
-    )
+        "activation of the pooler", default="tanh", kind=str, optional=True,
+        check=check_keras_activation,
+    )  # fmt: skip
 
     head_activation = "gelu"
     reads_words = True

@@ -14,6 +14,7 @@ from keras_attn.layers import (
     TokenEmbedding,
     TransformerDecoder,
 )
+from keras_attn.layers.attention_settings import check_rotary_width
 from keras_attn.layers.masked_layer import check_rotary_scaling
 from keras_attn.models.roles import CONVERSATION_MODELS, LANGUAGE_MODELS
 from keras_attn.models.stack_settings import (
@@ -110,7 +111,7 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
     )  # fmt: skip
     layer_norm_epsilon: float = setting(1e-5, "epsilon of the norms", above=0)
     positions: str = setting("learned", "kind of positions", choices=("learned", "rotary"))
-    rotary_base: float = setting(10000.0, "base of the wavelengths of rotary positions", above=0)
+    rotary_base: float = setting(10000.0, "base of the wavelengths of rotary positions", above=1)
     tie_embeddings: bool = setting(True, "tie the output to the embedding")
     sequence_length: int = size("largest number of tokens of a text", default=1024)
     rotary_scaling: dict[str, Any] | None = size(  # noqa: RUF009 - it makes a field
@@ -136,11 +137,8 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
                 f"embedding. Received: logit_softcap={self.logit_softcap} with "
                 "tie_embeddings=False."
             )
-        if self.positions == "rotary" and self.head_width % 2:
-            raise ValueError(
-                "Rotary positions require an even width of heads. Received: width "
-                f"{self.head_width}."
-            )
+        if self.positions == "rotary":
+            check_rotary_width(self.head_width)
         defaults = {"rotary_scaling": None, "rotary_base": 10000.0, "window_rotary_base": None}
         for name, default in defaults.items():
             if self.positions != "rotary" and getattr(self, name) != default:

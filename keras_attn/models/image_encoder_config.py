@@ -10,12 +10,14 @@ from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.image_encoders import APPLICATIONS, applications_encoder
 from keras_attn.models.small_image_encoders import (
     IMAGE_ATTENTION,
+    check_patches,
     patch_encoder,
     small_cnn_encoder,
 )
 from keras_attn.settings import Settings, setting
 
 SMALL_ENCODERS = ("small-cnn", "patches")
+_IMAGE_SIZE = 64
 ENCODERS = (*SMALL_ENCODERS, *APPLICATIONS)
 _OWNERS = {
     "small-cnn": ("filters", "image_attention"),
@@ -29,10 +31,31 @@ class ImageEncoderConfig(Settings):
 
     Settings of encoders other than the chosen one must keep their defaults.
 
+    Args:
+        encoder: `"small-cnn"` (see `small_cnn_encoder`), `"patches"` (see `patch_encoder`), or the
+            name of a network of `keras.applications` (see `applications_encoder`).
+        encoder_weights: For networks of `keras.applications`: the path of a file of weights, or
+            `"none"` for random weights. If empty, ImageNet weights are downloaded.
+        train_encoder: Whether the encoder is trained: `"yes"`, `"no"` or `"auto"`, which trains it
+            if its weights are random.
+        image_size: Rows and columns to which images are resized. If None, 64 for `"small-cnn"` and
+            `"patches"`, and the usual size of a network of `keras.applications`.
+        encoder_dropout: Dropout rate of `"small-cnn"` (of the regions) or `"patches"` (of the
+            embeddings and sublayers).
+        filters: Numbers of channels of the stages of `"small-cnn"`, separated by commas. Each stage
+            halves rows and columns.
+        image_attention: Attention in each stage of `"small-cnn"`: `"none"`, `"channel"`,
+            `"spatial"` or `"cbam"`.
+        patch_size: Rows and columns of a patch; they must divide `image_size`.
+        patch_layers: Number of blocks of `"patches"`.
+        patch_dim: Width of `"patches"`; the feed-forward networks are 4 times as wide.
+        patch_heads: Number of attention heads of `"patches"`, which must divide `patch_dim`.
+
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
         ValueError: If a setting is out of range or not one of its choices, belongs to another
-            encoder, or is `train_encoder="no"` for an encoder with random weights.
+            encoder, or is `train_encoder="no"` for an encoder with random weights; or if patches do
+            not divide the image, or heads the width.
 
     Example:
 
@@ -81,6 +104,10 @@ class ImageEncoderConfig(Settings):
             )
         if self.encoder == "small-cnn":
             _ = self.filter_numbers
+        if self.encoder == "patches":
+            size = self.image_size or _IMAGE_SIZE
+            numbers = self.patch_size, self.patch_dim, self.patch_heads
+            check_patches(type(self).__name__, (size, size), *numbers)
 
     def _refuse(self, names: tuple[str, ...], where: bool, owner: str) -> None:
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
@@ -130,7 +157,7 @@ class ImageEncoderConfig(Settings):
         if self.encoder == "small-cnn":
             filters, attention = self.filter_numbers, self.image_attention
             return small_cnn_encoder(
-                self.image_size or 64,
+                self.image_size or _IMAGE_SIZE,
                 filters,
                 None if attention == "none" else attention,
                 min(16, *filters) if attention in ("channel", "cbam") else None,
@@ -139,7 +166,7 @@ class ImageEncoderConfig(Settings):
             )
         if self.encoder == "patches":
             return patch_encoder(
-                self.image_size or 64,
+                self.image_size or _IMAGE_SIZE,
                 self.patch_size,
                 self.patch_layers,
                 self.patch_dim,

@@ -9,6 +9,9 @@ import keras
 
 from keras_attn.hints import DType, Tensor
 from keras_attn.layers import InputEmbedding, LayerNormalization, TransformerEncoder
+from keras_attn.layers.activations import check_keras_activation
+from keras_attn.layers.attention_settings import check_rotary_width
+from keras_attn.layers.masked_layer import check_rotary_base
 from keras_attn.models.bert import BertConfig, pooler_output
 from keras_attn.models.bert_classifier import BertClassifierConfig
 from keras_attn.models.classifier_parts import make_head, make_pooling
@@ -81,8 +84,9 @@ class ModernBertConfig(WindowSettings, BertConfig):
     pad_id: int = size("id of padding", default=0, at_least=0)
     pooling: str = size("how the states are pooled", default="first", kind=str)
     pooler_activation: str | None = size(
-        "activation of the pooler", default="gelu", kind=str, optional=True
-    )
+        "activation of the pooler", default="gelu", kind=str, optional=True,
+        check=check_keras_activation,
+    )  # fmt: skip
     rotary_base: float = size("base of the rotary positions", default=160000.0, kind=float)
     sliding_window: int | None = size(
         "distance that local attention does not reach", default=65, optional=True
@@ -107,6 +111,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
         if self.pooling not in POOLINGS:
             raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: {self.pooling!r}.")
         self.check_windows(self.num_layers)
+        check_rotary_base(self.rotary_base)
+        check_rotary_width(self.dim // self.num_heads)
 
     def block(self) -> dict[str, Any]:
         """Returns the arguments of the stack of blocks as a dict."""

@@ -125,6 +125,22 @@ def _attend(
     return x
 
 
+def check_patches(
+    owner: str, image_size: Sequence[int], patch_size: int, dim: int, num_heads: int
+) -> None:
+    """Raises a ValueError if patches do not divide the image, or heads the width."""
+    if dim % num_heads:
+        raise ValueError(
+            f"The width of {owner} must be divisible by the number of heads. Received: width "
+            f"{dim} and {num_heads} heads."
+        )
+    if any(size % patch_size for size in image_size):
+        raise ValueError(
+            f"`image_size` of {owner} must be divisible by `patch_size`. Received: "
+            f"image_size={tuple(image_size)}, patch_size={patch_size}."
+        )
+
+
 def patch_encoder(
     image_size: int | Sequence[int] = 64,
     patch_size: int = 8,
@@ -177,17 +193,8 @@ def patch_encoder(
     """
     check_positive("patch_encoder", patch_size=patch_size, dim=dim, num_heads=num_heads)
     check_rate("patch_encoder", dropout=dropout)
-    if dim % num_heads:
-        raise ValueError(
-            "`dim` of patch_encoder must be divisible by `num_heads`. "
-            f"Received: dim={dim}, num_heads={num_heads}."
-        )
     images, x = begin_encoder(image_size, "tf", "patch_encoder", dtype)
-    if x.shape[1] % patch_size or x.shape[2] % patch_size:
-        raise ValueError(
-            "`image_size` of patch_encoder must be divisible by `patch_size`. Received: "
-            f"image_size={tuple(x.shape[1:3])}, patch_size={patch_size}."
-        )
+    check_patches("patch_encoder", x.shape[1:3], patch_size, dim, num_heads)
     x = keras.layers.Conv2D(dim, patch_size, patch_size, dtype=dtype, name="patches")(x)
     x = as_regions(x, dtype)
     x = LearnedPositionalEncoding(x.shape[1], dtype=dtype, name="positions")(x)

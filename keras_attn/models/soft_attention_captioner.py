@@ -12,6 +12,7 @@ from keras_attn.layers import (
     DoublyStochasticLoss,
     TokenEmbedding,
 )
+from keras_attn.layers.activations import check_keras_activation
 from keras_attn.models.roles import CAPTIONERS
 from keras_attn.settings import Settings, setting, size
 
@@ -74,7 +75,9 @@ class SoftAttentionCaptionerConfig(Settings):
         kind=int, at_least=1,
     )  # fmt: skip
     context_gate: bool = setting(True, "scale the context with a gate")
-    activation: str = setting("linear", "activation of the deep output")
+    activation: str = setting(
+        "linear", "activation of the deep output", check=check_keras_activation
+    )
     dropout: float = setting(0.3, "dropout of the decoder", at_least=0, below=1)
     doubly_stochastic: float = setting(
         1.0, "weight of the doubly stochastic loss; 0 leaves it out", at_least=0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from keras_attn.layers.activations import check_activation
 from keras_attn.layers.attention_settings import check_score_settings, check_windows
 from keras_attn.layers.normalization import NORMALIZATIONS
 from keras_attn.layers.recurrent_cells import CELLS
@@ -28,7 +29,9 @@ class BlockSettings(Settings):
     num_layers: int = setting(4, "number of layers", at_least=1)
     num_heads: int = setting(4, "number of attention heads", at_least=1)
     intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
-    activation: str = setting("gelu", "activation of the feed-forward networks")
+    activation: str = setting(
+        "gelu", "activation of the feed-forward networks", check=check_activation
+    )
     dropout: float = setting(
         0.1, "dropout of embeddings, between layers and of the output", at_least=0, below=1
     )

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_attn.hints import DType
 from keras_attn.layers import Dropout, TokenEmbedding, TransformerDecoder, TransformerEncoder
+from keras_attn.layers.attention_settings import check_buckets
 from keras_attn.models.roles import ENCODER_DECODERS
 from keras_attn.models.stack_settings import BlockSettings
 from keras_attn.ops import token_positions
@@ -104,6 +105,10 @@ class T5Config(BlockSettings):
 
     recurrent: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_buckets(type(self).__name__, self.num_buckets, self.max_distance)
+
     def check_heads(self) -> None:
         """Raises a ValueError if `key_dim` is None and `num_heads` does not divide `dim`."""
         if self.key_dim is None:
@@ -180,9 +185,6 @@ class T5Config(BlockSettings):
             A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
             `(B, T, V)`, built from the layers that `layers()` creates and a dropout of the
             embeddings. `SequenceDecoder` decodes with it.
-
-        Raises:
-            ValueError: If `num_buckets` or `max_distance` is not allowed.
         """
         source_ids = keras.Input((None,), dtype="int32", name="source_ids")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")

@@ -14,6 +14,7 @@ from keras_attn.layers import (
     TransformerDecoder,
     TransformerEncoder,
 )
+from keras_attn.layers.attention_settings import check_attention_kernel, check_rotary_width
 from keras_attn.models.roles import CONVERSATION_MODELS, ENCODER_DECODERS
 from keras_attn.models.stack_settings import BlockSettings, LlamaSettings, NormSettings
 from keras_attn.ops import token_positions
@@ -118,6 +119,12 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
     starts_with_padding: bool = size("padding as start token", default=False, kind=bool)
 
     recurrent: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_attention_kernel(type(self).__name__, self.attention_kernel, self.attention_dropout)
+        if self.positions == "rotary":
+            check_rotary_width(self.dim // self.num_heads)
 
     def layers(self, dtype: DType = None) -> list[keras.layers.Layer]:
         """Creates the layers of the model.

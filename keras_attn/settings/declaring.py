@@ -99,6 +99,7 @@ def size(
     kind: type = int,
     optional: bool = False,
     at_least: float | None = 1,
+    check: Callable[[Any], object] | None = None,
 ) -> Any:
     """Declares a field of a settings dataclass that is computed from data, such as a vocabulary
     size, and that users do not set.
@@ -109,6 +110,7 @@ def size(
         kind: Type of the size.
         optional: Whether None is allowed; always the case if the default is None.
         at_least: Smallest allowed value if `kind` is int; None for no limit.
+        check: Function that raises a ValueError for a wrong value, as in `setting`.
 
     Returns:
         A dataclass field.
@@ -123,7 +125,7 @@ def size(
     (8, ['dim'])
     """
     least = at_least if kind is int else None
-    metadata = setting(None, help, kind=kind, at_least=least).metadata
+    metadata = setting(None, help, kind=kind, at_least=least, check=check).metadata
     optional = optional or default is None
     return dataclasses.field(
         default=default, metadata={**metadata, "optional": optional, "size": True}

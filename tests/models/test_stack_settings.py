@@ -8,11 +8,15 @@ import pytest
 from keras_attn.models import (
     BertClassifierConfig,
     BertConfig,
+    BiLstmConfig,
     GptConfig,
+    ImageEncoderConfig,
+    ModernBertConfig,
     RecurrentClassifierConfig,
     RecurrentEncoderDecoderConfig,
     RecurrentLanguageModelConfig,
     RobertaConfig,
+    SoftAttentionCaptionerConfig,
     T5Config,
     TransformerCaptionerConfig,
     TransformerClassifierConfig,
@@ -74,6 +78,37 @@ def test_only_sizes_are_given_by_position():
         kind(*[12] * sizes)
         with pytest.raises(TypeError, match="positional argument"):
             kind(*[12] * sizes, 16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "settings", "message"),
+    [
+        (BertConfig, 1, {"activation": "swiglu"}, "of Keras, or one of gelu, .*'swiglu'"),
+        (T5Config, 1, {"activation": ""}, "activation of Keras"),
+        (BertConfig, 1, {"pooler_activation": "gelu_tanh"}, r"of Keras\. Received: 'gelu_tanh'"),
+        (BiLstmConfig, 1, {"pooler_activation": "swiglu"}, "activation of Keras"),
+        (ModernBertConfig, 1, {"pooler_activation": "swiglu"}, "activation of Keras"),
+        (SoftAttentionCaptionerConfig, 2, {"activation": "swiglu"}, "activation of Keras"),
+        (T5Config, 1, {"num_buckets": 3}, "`num_buckets` of T5Config must be even"),
+        (T5Config, 1, {"max_distance": 16}, "max_distance=16"),
+        (ModernBertConfig, 1, {"rotary_base": 1.0}, "`rotary_base` must be a number greater"),
+        (ModernBertConfig, 1, {"dim": 6, "num_heads": 2}, "even width of heads.*width 3"),
+        (GptConfig, 1, {"positions": "rotary", "rotary_base": 0.5}, "`rotary_base` must be above"),
+        (
+            TransformerEncoderDecoderConfig, 1, {"dim": 6, "num_heads": 2, "positions": "rotary"},
+            "even width of heads.*width 3",
+        ),
+        (
+            TransformerEncoderDecoderConfig, 1,
+            {"attention_kernel": "flash", "attention_dropout": 0.1}, "does not support dropout",
+        ),
+        (ImageEncoderConfig, 0, {"encoder": "patches", "patch_size": 7}, "divisible by `patch_s"),
+        (ImageEncoderConfig, 0, {"encoder": "patches", "patch_heads": 3}, "width 128 and 3 heads"),
+    ],
+)  # fmt: skip
+def test_settings_are_checked_before_the_model_is_built(kind, sizes, settings, message):
+    with pytest.raises(ValueError, match=message):
+        kind(*[12] * sizes, **settings)
 
 
 def test_a_billion_layers_take_no_memory():
