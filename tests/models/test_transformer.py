@@ -240,7 +240,7 @@ def test_config_round_trip():
         ({"activation": "no such"}, "no such"),
         ({"positions": "learned"}, "'sinusoidal_from_one', 'rotary', 'alibi'. Received: 'learned'"),
         ({"normalization": "batch"}, "'layer_norm', 'rms_norm'. Received: 'batch'"),
-        ({"positions": "rotary", "dim": 6}, "even. Received: width 3"),
+        ({"positions": "rotary", "dim": 6}, "even width of heads. Received: width 3"),
     ],
 )
 def test_wrong_configs(settings, message):

@@ -165,7 +165,7 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
     "more0-two development|at least one picture",
     "more1-at least one picture",
     "more2-not empty",
-    "more6-divisible",
+    "more6-not a file",
     "more7-even",
 )
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
         ({"dev": [*CAPTIONED[:2], (CAPTIONED[0][0], ["?!"])]}, "references with words.*'\\?!'"),
         ({"dev": CAPTIONED[:1]}, "CIDEr.*two development"),
         ({"images": [("nowhere.png", "a")]}, r"nowhere\.png"),
-        ({"encoder": ImageEncoderConfig("patches", image_size=12)}, "divisible"),
+        ({"encoder": ImageEncoderConfig("vgg16", encoder_weights="nowhere")}, "not a file"),
         ({"model": {"model": "transformer", "dim": 7, "num_heads": 1}}, "even"),
         ({"data": changed(DATA, max_length=2)}, "No caption is left"),
     ],
