@@ -197,7 +197,7 @@ def study_texts(
             raise TypeError(
                 f"Expected strings or pairs of strings. Received: {text!r:.100} at position {i}."
             )
-        ids, of = field.encode(*([part] for part in pair))
+        ids, of = field.encode(pair[:1], pair[1:] or None)
         rows.append(ids[0])
         segments.append(of[0])
         titles.append(" / ".join(pair))

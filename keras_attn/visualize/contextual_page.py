@@ -41,8 +41,8 @@ def contextual_page(
     Args:
         word: The word.
         sentences: The S sentences.
-        vectors: The vectors of width D of the word in each sentence, `(L + 1, S, D)`: first in the
-            embeddings, then in the outputs of L blocks.
+        vectors: The vectors of width D of the word in each sentence, `(L + 1, S, D)`: layer 0 are
+            the embeddings, and layers 1 to L the outputs of L blocks.
         views: An `AttentionView` of each sentence, whose first part has the sentence's tokens as
             queries.
         places: Index of the word's first token in each sentence, from 0.
