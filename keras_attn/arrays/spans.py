@@ -91,8 +91,8 @@ def best_spans(
         n_best: Number of spans to find in each window.
 
     Returns:
-        A `BestSpans` with arrays `(R, n_best)`. If a window has fewer spans, the missing spans have
-        the score minus infinity.
+        A `BestSpans` with `scores`, `first` and `last` `(R, n_best)` and `whole (R,)`. If a window
+        has fewer spans, the missing spans have the score minus infinity.
 
     Example:
 

@@ -330,8 +330,8 @@ def _place(field: EncoderInput, sentence: str, word: str) -> tuple[int, int]:
     first = len(field.start)
     if not tokens or tokens[-1] >= field.room:
         raise ValueError(
-            f"Expected sentences that fit {field.max_length} tokens. Received: {sentence!r}, "
-            f"which would be cut off before the end of {word!r}."
+            f"Expected {word!r} within the first {field.room} tokens of each sentence, because the "
+            f"encoder reads no more. Received: {sentence!r}."
         )
     return tokens[0] + first, tokens[-1] + first
 

@@ -86,13 +86,13 @@ class Explanation:
         for (start, end), number in zip(offsets, segments, strict=True):
             if not 0 <= start <= end <= len(texts[number]):
                 raise ValueError(
-                    f"Expected offsets within the text, 0 to {len(texts[number])}. Received: "
-                    f"{(start, end)}."
+                    "Expected offsets (start, end) with 0 <= start <= end <= "
+                    f"{len(texts[number])}, the length of the text. Received: {(start, end)}."
                 )
         if self.marked is not None and not 0 <= self.marked[0] < self.marked[1] <= len(texts[-1]):
             raise ValueError(
-                f"Expected `marked` to be a range within the text, 0 to {len(texts[-1])}. "
-                f"Received: {self.marked}."
+                "Expected `marked` to be (start, end) with 0 <= start < end <= "
+                f"{len(texts[-1])}, the length of the text. Received: {self.marked}."
             )
         probabilities = {name: float(p) for name, p in self.probabilities.items()}
         if not all(0 <= p <= 1 for p in probabilities.values()):

@@ -20,7 +20,7 @@ class ReadableTokens:
     """Output field that converts ids to readable tokens: `""` for padding, `</s>` for end tokens.
 
     Args:
-        tokenizer: A tokenizer with `tokens` and `to_graph`.
+        tokenizer: A tokenizer with `tokens`, `pad_id`, `end_id` and `to_graph`.
         of: Name of the ids of B inputs: in Python, a list with an array for each input; in a graph,
             a tensor `(B, ...)`.
         graph: Function that returns the tokenizer's graph, which other fields may share;

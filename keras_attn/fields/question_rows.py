@@ -23,8 +23,8 @@ class QuestionRows:
     row `[CLS] question [SEP] part of the text [SEP]`.
 
     Args:
-        tokenizer: A tokenizer with `encode_with_offsets` and `to_graph`, such as a
-            `WordPieceTokenizer`.
+        tokenizer: A tokenizer with `encode`, `encode_with_offsets`, `pad_id`, `start_id`, `end_id`
+            and `to_graph`, such as a `WordPieceTokenizer`.
         max_length: Maximum number of ids of a row, special tokens included.
         max_question_length: Maximum number of pieces of a question; longer questions are cut.
         overlap: Number of pieces that consecutive windows share; an odd number is rounded down. If

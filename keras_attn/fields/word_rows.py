@@ -45,8 +45,8 @@ class WordRows:
     token.
 
     Args:
-        tokenizer: A tokenizer with `encode`, `unknown_id` and `to_graph`, such as a
-            `WordPieceTokenizer`.
+        tokenizer: A tokenizer with `encode`, `pad_id`, `start_id`, `end_id`, `unknown_id` and
+            `to_graph`, such as a `WordPieceTokenizer`.
         max_length: Maximum number of ids of a row, special tokens included.
 
     Example:

@@ -138,7 +138,7 @@ def read_model_file(path: Path) -> ModelFile:
 
 def _why_not(version: int) -> str:
     if version == int.from_bytes(b"vers", "little"):
-        return "It is a pointer of Git LFS, not the file itself (`git lfs pull` brings it)."
+        return "It is a pointer of Git LFS, not the file itself (`git lfs pull` downloads it)."
     return "Convert the model again with the converter of the library that trained it."
 
 

@@ -107,8 +107,8 @@ def read_vocabularies(folder: Path, file: ModelFile) -> Vocabularies:
             )
     if settings.source_end and settings.end not in given[0]:
         raise ValueError(
-            f"{folder}: `eos_token`, which ends sources, must be in their vocabulary. Received: "
-            f"{settings.end!r}."
+            f"{folder}: `eos_token` must be in the vocabulary of the sources, because it ends each "
+            f"source. Received: {settings.end!r}."
         )
     if pieces is None:
         return _of_characters(folder, settings, given, zeros)
@@ -195,8 +195,8 @@ def _read_settings(folder: Path, file: ModelFile, zeros: bool) -> TranslatorSett
     epsilon = values["layer_norm_epsilon"]
     if epsilon is not None and not (isinstance(epsilon, int | float) and 0 < epsilon < 1):
         raise ValueError(
-            f"{path}: `layer_norm_epsilon` must be a number above 0. Received: "
-            f"{str(epsilon)[:40]!r}."
+            f"{path}: `layer_norm_epsilon` must be a number above 0 and below 1, or null. "
+            f"Received: {str(epsilon)[:40]!r}."
         )
     return TranslatorSettings(
         values["unk_token"],

@@ -239,7 +239,7 @@ def save_marian(
 def _sentence_pieces(tokenizer: object) -> SentencePieceTokenizer:
     if not isinstance(tokenizer, SentencePieceTokenizer):
         raise TypeError(
-            "The tokenizer of a Marian must be a SentencePieceTokenizer. Received: "
+            "The tokenizer of a Marian model must be a SentencePieceTokenizer. Received: "
             f"{type(tokenizer).__name__}."
         )
     return tokenizer
@@ -254,9 +254,9 @@ def _check_sizes(
     received = source.vocabulary_size, target.vocabulary_size
     if sizes != received or (source.pad_id, target.pad_id) != (config.pad_id,) * 2:
         raise ValueError(
-            f"The tokenizers must have the {sizes[0]:,} and {sizes[1]:,} tokens of the model, and "
-            f"its padding {config.pad_id}. Received: {received[0]:,} and {received[1]:,} tokens, "
-            f"with paddings {source.pad_id} and {target.pad_id}."
+            f"The source and target tokenizers must have {sizes[0]:,} and {sizes[1]:,} tokens and "
+            f"the padding id {config.pad_id}, as the model does. Received: {received[0]:,} and "
+            f"{received[1]:,} tokens, and the padding ids {source.pad_id} and {target.pad_id}."
         )
 
 

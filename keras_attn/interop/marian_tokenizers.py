@@ -93,7 +93,7 @@ def marian_tokenizer_files(
         for name, token in named.items():
             if tokenizer.vocabulary[getattr(tokenizer, name)] != token:
                 raise ValueError(
-                    f"The {side} tokenizer of a Marian must have {token!r} as its `{name}`. "
+                    f"The {side} tokenizer of a Marian model must have {token!r} as its `{name}`. "
                     f"Received: {tokenizer.vocabulary[getattr(tokenizer, name)]!r}."
                 )
     separate = source.vocabulary != target.vocabulary

@@ -108,7 +108,7 @@ def _read_header(path: Path) -> dict[str, StoredTensor]:
         if length < 2 or length > min(size - 8, _LONGEST_HEADER):
             what = f"{size} bytes with a header of {length}"
             if start == b"version ":  # its text is short, and begins with where it is defined
-                what = "a pointer of Git LFS, not the file itself (`git lfs pull` brings it)"
+                what = "a pointer of Git LFS, not the file itself (`git lfs pull` downloads it)"
             raise ValueError(f"Expected a whole safetensors file. Received: {path}, {what}.")
         header = parse_object(file.read(length), f"the header of {path}")
     header.pop("__metadata__", None)

@@ -108,7 +108,8 @@ def score_ranking(
     R is the number of right candidates of question q, and r_1 <= ... <= r_R are their ranks.
 
     Args:
-        scores: The scores of the candidates of each question.
+        scores: The scores of the candidates of each question; greater is better. `ranks_of` gives
+            the ranks of equal scores.
         relevant: The indices of the right candidates of each question.
         at: The values of k for the recall.
         num_bootstrap: Number of bootstrap samples of the questions; 0 for no interval.

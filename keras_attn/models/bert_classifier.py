@@ -108,9 +108,9 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
             dtype: Dtype or policy of the layers.
 
         Returns:
-            A list of the layers: `embedding`, `encoder`, `pooler` (with `pooling="first"`),
-            `segments` (with a `separator_id`), `pooling`, `unit_length` (if the setting is True),
-            `head_dropout` and `head`.
+            A list of the layers: `embedding`, `encoder`, `pooler` (with `pooling="first"`, unless
+            `pooler_activation` is None), `segments` (with a `separator_id`), `pooling`,
+            `unit_length` (if the setting is True), `head_dropout` and `head`.
         """
         if self.sequence_length is None:
             return replace(self, sequence_length=_SEQUENCE_LENGTH).layers(dtype)

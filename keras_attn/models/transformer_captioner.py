@@ -85,7 +85,7 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
             len(self.grid) != 2 or not all(type(n) is int and n > 0 for n in self.grid)
         ):
             raise ValueError(
-                f"`grid` must be positive numbers of rows and columns. Received: {self.grid!r}."
+                f"`grid` must be (rows, columns), integers of at least 1. Received: {self.grid!r}."
             )
 
     def build(self, dtype: DType = None, name: str = "transformer_captioner") -> keras.Model:

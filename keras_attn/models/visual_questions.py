@@ -55,7 +55,7 @@ class QuestionConfig(Settings):
             len(self.grid) != 2 or not all(type(n) is int and n > 0 for n in self.grid)
         ):
             raise ValueError(
-                f"`grid` must be positive numbers of rows and columns. Received: {self.grid!r}."
+                f"`grid` must be (rows, columns), integers of at least 1. Received: {self.grid!r}."
             )
 
     @property

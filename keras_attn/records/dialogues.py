@@ -312,8 +312,8 @@ def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:
             or not all(isinstance(text, str) for text in (*turns, parts[1]))
         ):
             raise ValueError(
-                "Expected exchanges: turns (strings) and an answer. Received: "
-                f"{example!r:.100} at position {i}."
+                "Expected (turns, answer) pairs: a string or a list of strings, and a string. "
+                f"Received: {example!r:.100} at position {i}."
             )
         found.append(Exchange(tuple(turns), parts[1]))
     if not found:

@@ -37,6 +37,8 @@ def serve(
 
     Raises:
         ImportError: If Starlette or uvicorn is not installed.
+        SystemExit: If the server cannot listen on the address and port, for example because the
+            port is in use.
     """
     local = _is_local(host)
     hosts = ("localhost", "127.0.0.1", "[::1]", host) if local else ("*",)

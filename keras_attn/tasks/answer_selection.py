@@ -241,9 +241,10 @@ class AnswerSelector(TextVectors):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported, or an answer is not a string.
-        ValueError: If there is no answer, an answer is empty, a setting is unknown or out of range,
-            or the tokenizer normalizes texts.
+        TypeError: If the class of the tokenizer is not supported, an answer is not a string, or a
+            setting of the data is unknown.
+        ValueError: If there is no answer, an answer is empty, a setting of the model is unknown, a
+            setting is out of range, or the tokenizer normalizes texts.
 
     Example:
 
@@ -334,6 +335,7 @@ class AnswerSelector(TextVectors):
     ) -> tuple[SelectionQuestions, list[SelectionQuestion]]:
         """Splits questions at random into training questions, a `SelectionQuestions`, and a list of
         development questions. The training questions keep the answers of both parts as candidates.
+        With `data.near_duplicates="apart"`, equal and nearly equal questions stay together.
         """
         apart = data.near_duplicates == "apart"
         train, dev = split_selection_questions(examples, data.dev_share, data.split_seed, apart)
@@ -341,7 +343,7 @@ class AnswerSelector(TextVectors):
 
     @classmethod
     def read(cls, data: AnswerSelectionData) -> Examples:
-        """Reads questions with right answers, from CSV, TSV or JSON lines.
+        """Reads questions with right answers from CSV, TSV, JSON lines or Parquet.
 
         Each line has a question and an answer; a question with several right answers has several
         lines. The candidates are all distinct answers, in the order of their first occurrence,
@@ -573,12 +575,12 @@ class AnswerSelector(TextVectors):
     ) -> list[list[FoundAnswer]]:
         """Finds the best answers to questions.
 
-        Answers are searched by vectors (cosines), by words (BM25, see
-        `keras_attn.text.WordScores`), or by words and vectors. The score of a search by words and
-        vectors is `w * words + (1 - w) * vectors`, where each term is scaled to the range from 0 to
-        1 over the candidates of the question. A second model can rerank the best answers:
-        `reranker` is a `SimilarityScorer`, for example with `kind="cross"`, which reads question
-        and answer together, or the path of its file.
+        The setting `by` chooses a search by vectors (cosines), by words (BM25, see
+        `keras_attn.text.WordScores`), or by both. The score of a search by both is
+        `w * words + (1 - w) * vectors`, where w is `lexical_weight`, and `words` and `vectors` are
+        the two scores, each scaled to the range from 0 to 1 over the candidates of the question. A
+        second model can rerank the best answers: `reranker` is a `SimilarityScorer`, for example
+        with `kind="cross"`, which reads question and answer together, or the path of its file.
 
         Args:
             questions: A question, or a list of questions.
@@ -592,10 +594,10 @@ class AnswerSelector(TextVectors):
 
         Raises:
             ImportError: If words are searched and `bm25s` is not installed.
-            TypeError: If an input is not a string.
-            ValueError: If a setting is unknown or out of range, `rerank_depth` is less than `top_k`
-                with a reranker, the numbers of candidate lists and questions differ, or a score is
-                not finite.
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If a setting is out of range or not one of its choices, `rerank_depth` is
+                less than `top_k` with a reranker, the numbers of candidate lists and questions
+                differ, or a score is not finite.
         """
         if 0 < use.depth < use.top_k:
             raise ValueError(

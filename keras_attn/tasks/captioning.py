@@ -279,8 +279,10 @@ class Captioner(PictureTask, SequenceToSequence):
         dtype: Dtype or policy of the decoder's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer or the encoder is not supported.
-        ValueError: If a setting is unknown or out of range, or does not match the encoder.
+        TypeError: If the class of the tokenizer or the encoder is not supported, or a setting of
+            the data is unknown.
+        ValueError: If a setting of the model is unknown, or a setting is out of range or does not
+            match the encoder.
 
     Example:
 

@@ -195,8 +195,9 @@ class WordEmbedder(Task[Texts]):
         dtype: Dtype of the vectors. With TensorFlow, only float32 can be trained.
 
     Raises:
-        TypeError: If `tokenizer` is not a `WordTokenizer` without hash buckets.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If `tokenizer` is not a `WordTokenizer` without hash buckets, or a setting of the
+            data is unknown.
+        ValueError: If a setting of the model is unknown, or a setting is out of range.
 
     Example:
 

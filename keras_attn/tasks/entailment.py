@@ -151,9 +151,9 @@ class EntailmentClassifier(ClassTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If `tokenizer` is not a `WordTokenizer`.
-        ValueError: If there are fewer than two classes, a name occurs twice, or a setting is
-            unknown or out of range.
+        TypeError: If `tokenizer` is not a `WordTokenizer`, or a setting of the data is unknown.
+        ValueError: If there are fewer than two classes, a name occurs twice, a setting of the model
+            is unknown, or a setting is out of range.
 
     Example:
 

@@ -188,9 +188,10 @@ class Pretrainer(EncoderTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If the tokenizer does not read `[MASK]` in a text as a token, or a setting is
-            unknown or out of range.
+        TypeError: If the class of the tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If the tokenizer does not read `[MASK]` in a text as a token, a setting of the
+            model is unknown, or a setting is out of range.
 
     Example:
 

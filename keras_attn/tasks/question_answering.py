@@ -144,9 +144,10 @@ class QuestionAnswerer(WindowedTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range, the windows have no room for a text, or
-            the tokenizer normalizes texts.
+        TypeError: If the class of the tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If a setting of the model is unknown, a setting is out of range, the windows
+            have no room for a text, or the tokenizer normalizes texts.
 
     Example:
 

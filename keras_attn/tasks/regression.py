@@ -177,8 +177,9 @@ class TextRegressor(TextRowsTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If the class of the tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If a setting of the model is unknown, or a setting is out of range.
 
     Example:
 
@@ -229,7 +230,8 @@ class TextRegressor(TextRowsTask):
     def split(
         cls, examples: Sequence[NumberedText], data: RegressionData
     ) -> tuple[list[NumberedText], list[NumberedText]]:
-        """Splits texts at random into a list of training texts and a list of development texts."""
+        """Splits texts at random into a list of training texts and a list of development texts.
+        With `data.near_duplicates="apart"`, equal and nearly equal texts stay together."""
         apart = data.near_duplicates == "apart"
         return split_numbered(examples, data.dev_share, data.split_seed, apart)
 

@@ -159,8 +159,10 @@ class SimilarityScorer(TextVectors):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range, or the tokenizer normalizes texts.
+        TypeError: If the class of the tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If a setting of the model is unknown, a setting is out of range, or the
+            tokenizer normalizes texts.
 
     Example:
 
@@ -253,7 +255,7 @@ class SimilarityScorer(TextVectors):
 
     @classmethod
     def read_file(cls, path: Location, data: SimilarityData) -> ScoredPairs:
-        """Reads pairs of texts with scores, from CSV, TSV or JSON lines.
+        """Reads pairs of texts with scores from CSV, TSV, JSON lines or Parquet.
 
         Args:
             path: The file, or a table in memory as `keras_attn.records.Rows`.
@@ -272,7 +274,8 @@ class SimilarityScorer(TextVectors):
     def split(
         cls, examples: ScoredPairs, data: SimilarityData
     ) -> tuple[list[ScoredPair], list[ScoredPair]]:
-        """Splits pairs at random into a list of training pairs and a list of development pairs."""
+        """Splits pairs at random into a list of training pairs and a list of development pairs.
+        With `data.near_duplicates="apart"`, equal and nearly equal pairs stay together."""
         apart = data.near_duplicates == "apart"
         return split_scored_pairs(examples, data.dev_share, data.split_seed, apart)
 

@@ -125,9 +125,10 @@ class Summarizer(TextToText):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range, or the padding id of the tokenizer is
-            not 0.
+        TypeError: If the class of the tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If a setting of the model is unknown, a setting is out of range, or the padding
+            id of the tokenizer is not 0.
 
     Example:
 

@@ -140,9 +140,10 @@ class Tagger(WindowedTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If there are fewer than two labels, a label occurs twice, a setting is unknown
-            or out of range, or the tokenizer normalizes texts.
+        TypeError: If the class of the tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If there are fewer than two labels, a label occurs twice, a setting of the model
+            is unknown, a setting is out of range, or the tokenizer normalizes texts.
 
     Example:
 
@@ -404,10 +405,11 @@ class Tagger(WindowedTask):
             seed: Seed of the bootstrap samples.
 
         Returns:
-            A `TaggingReport`: accuracy, and `seqeval`'s precision, recall and F1 of entities.
-            `print` shows it.
+            A `TaggingReport`, which `print` shows: the accuracy and, if the labels mark entities,
+            the precision, recall and F1 of entities from `seqeval`.
 
         Raises:
+            ImportError: If the labels mark entities, and `seqeval` is not installed.
             ValueError: If there are no sentences.
         """
         warn_of_unknown(examples, self.labels, stacklevel=5)

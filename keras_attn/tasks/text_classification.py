@@ -177,9 +177,10 @@ class TextClassifier(ClassTask, TextRowsTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If there are fewer than two classes, a name occurs twice, or a setting is
-            unknown or out of range.
+        TypeError: If the class of the tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If there are fewer than two classes, a name occurs twice, a setting of the model
+            is unknown, or a setting is out of range.
 
     Example:
 
@@ -271,7 +272,8 @@ class TextClassifier(ClassTask, TextRowsTask):
         cls, examples: Sequence[LabelledText], data: TextClassificationData
     ) -> tuple[list[LabelledText], list[LabelledText]]:
         """Splits texts into a list of training texts and a list of development texts, stratified by
-        label. All texts with the label `data.unknown` become development texts."""
+        label. All texts with the label `data.unknown` become development texts. With
+        `data.near_duplicates="apart"`, equal and nearly equal texts stay together."""
         apart = data.near_duplicates == "apart"
         of_class = [x for x in examples if not data.unknown or x.label != data.unknown]
         sides = split_labelled(of_class, data.dev_share, 0, data.split_seed, apart=apart)

@@ -258,9 +258,10 @@ class TextGenerator(Task[Texts]):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If the tokenizer is a `BytePairTokenizer` that normalizes texts, or a setting is
-            unknown or out of range.
+        TypeError: If the class of the tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If the tokenizer is a `BytePairTokenizer` that normalizes texts, a setting of
+            the model is unknown, or a setting is out of range.
 
     Example:
 

@@ -367,9 +367,10 @@ class Translator(TextToText):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of a tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range, the tokenizers have different padding
-            ids, or `prefix_languages` and `prefixes` have different lengths.
+        TypeError: If the class of a tokenizer is not supported, or a setting of the data is
+            unknown.
+        ValueError: If a setting of the model is unknown, a setting is out of range, the tokenizers
+            have different padding ids, or `prefix_languages` and `prefixes` have different lengths.
 
     Example:
 

@@ -205,8 +205,10 @@ class VisualQuestionAnswerer(PictureTask):
         dtype: Dtype or policy of the layers that read the question, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer or the encoder is not supported.
-        ValueError: If there are fewer than two answers, or a setting is unknown or out of range.
+        TypeError: If the class of the tokenizer or the encoder is not supported, or a setting of
+            the data is unknown.
+        ValueError: If there are fewer than two answers, a setting of the model is unknown, or a
+            setting is out of range.
 
     Example:
 
@@ -793,7 +795,7 @@ class VisualQuestionAnswerer(PictureTask):
         """Answers questions, and computes the attention of each word to the image.
 
         Args:
-            questions: A tuple (image, question), or a list of such tuples.
+            questions: A tuple (image, question), or a list of such tuples, as in `predict`.
             use: Settings of class `Use`.
 
         Returns:

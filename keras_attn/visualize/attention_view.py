@@ -133,9 +133,10 @@ class AttentionView:
         regions = [part for part in self.parts if part.keys is None]
         if (self.image is None) != (not regions) or (self.grid is None) != (not regions):
             raise ValueError(
-                "`image` and `grid` require parts with keys=None, whose keys are the regions "
-                f"of the image. Received: image={'None' if self.image is None else 'given'}, "
-                f"grid={self.grid!r}, {len(regions)} such parts."
+                "Expected `image`, `grid` and parts with keys=None, whose keys are the regions of "
+                "the image; or none of the three. Received: "
+                f"image={'None' if self.image is None else 'given'}, grid={self.grid!r}, and "
+                f"{len(regions)} of {len(self.parts)} parts with keys=None."
             )
         if regions and self.grid is not None:
             rows, columns = grid = tuple(int(size) for size in self.grid)

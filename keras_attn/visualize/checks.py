@@ -68,7 +68,10 @@ def checked_words(words: WordMaps) -> list[tuple[str, np.ndarray]]:
         weights = np.asarray(pair[1], "float32")
         name = f"The map of word {i}, {pair[0]!r},"
         if weights.ndim != 2 or not weights.size:
-            raise ValueError(f"{name} must be (rows, columns). Received: shape {weights.shape}.")
+            raise ValueError(
+                f"{name} must have shape (rows, columns), both at least 1. "
+                f"Received: shape {weights.shape}."
+            )
         _check_range(weights, name)
         checked.append((pair[0], weights))
     return checked

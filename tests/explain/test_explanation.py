@@ -46,7 +46,7 @@ def test_marks_a_part_of_the_last_text():
     plain = dataclasses.replace(explanation, marked=None)
     assert "<mark>" not in plain.html()
     for wrong in ((0, 16), (3, 3), (-1, 2)):
-        with pytest.raises(ValueError, match="`marked` to be a range within the text, 0 to 15"):
+        with pytest.raises(ValueError, match=r"`marked` to be .* 0 <= start < end <= 15"):
             dataclasses.replace(explanation, marked=wrong)
 
 
@@ -73,7 +73,7 @@ def test_shows_itself(tmp_path):
         ({"weights": [[1.0, 2.0]]}, r"shape \(1, 2\)"),
         ({"offsets": [(0, 1)]}, "1 offsets"),
         ({"weights": [1.0, np.nan]}, "finite `weights`"),
-        ({"offsets": [(0, 1), (2, 5)]}, r"0 to 4. Received: \(2, 5\)"),
+        ({"offsets": [(0, 1), (2, 5)]}, r"<= 4, the length .* Received: \(2, 5\)"),
         ({"offsets": [(0, 1), (2, 1)]}, r"Received: \(2, 1\)"),
         ({"label": "z"}, r"one of \['x'\]. Received: 'z'"),
         ({"probabilities": {"x": 1.5}}, "from 0 to 1"),

@@ -193,5 +193,5 @@ def test_wrong_settings():
             VISUAL_QUESTION_MODELS.make({**SMALL, **settings}, **SIZES)
     with pytest.raises(ValueError, match="Expected the `grid`"):
         VISUAL_QUESTION_MODELS.make(SMALL, **{**SIZES, "grid": None}).build()
-    with pytest.raises(ValueError, match="`grid` must be positive"):
+    with pytest.raises(ValueError, match=r"`grid` must be \(rows, columns\)"):
         VISUAL_QUESTION_MODELS.make(SMALL, **{**SIZES, "grid": (0, 3)})

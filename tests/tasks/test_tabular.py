@@ -204,9 +204,9 @@ def test_columns_are_in_the_signatures():
 
 
 def test_what_is_no_table():
-    with pytest.raises(TypeError, match=r"`text` requires a table.*text='a' with a list. Leave it"):
+    with pytest.raises(TypeError, match=r"`text` is only used if .*text='a' with a list. Leave it"):
         TextClassifier.read_given(EXAMPLES, TextClassifier.Data(), {"text": "a"})
-    with pytest.raises(TypeError, match=r"`key` requires a table.*key='a' with a str"):
+    with pytest.raises(TypeError, match=r"`key` is only used if .*key='a' with a str"):
         TextGenerator.read_given("To be.", TextGenerator.Data(), {"key": "a"})
 
 

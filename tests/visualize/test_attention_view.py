@@ -91,12 +91,12 @@ class TestView:
         part = AttentionPart("cross", TARGET, None, [attention(2, 6)])
         assert AttentionView([part], image=image, grid=[2, 3]).grid == (2, 3)
         for settings in ({}, {"image": image}, {"grid": (2, 3)}):
-            with pytest.raises(ValueError, match="`image` and `grid` require parts"):
+            with pytest.raises(ValueError, match="Expected `image`, `grid` and parts"):
                 AttentionView([part], **settings)
         with pytest.raises(ValueError, match=r"as there are weights, 6 .*Received: \(2, 2\)"):
             AttentionView([part], image=image, grid=(2, 2))
         text = AttentionPart("cross", TARGET, SOURCE, [attention(2, 3)])
-        with pytest.raises(ValueError, match="0 such parts"):
+        with pytest.raises(ValueError, match="0 of 1 parts with keys=None"):
             AttentionView([text], image=image, grid=(2, 2))
         with pytest.raises(ValueError, match="at least one `AttentionPart`"):
             AttentionView([])
@@ -132,7 +132,7 @@ class TestView:
                 [("a", np.ones((2, 2))), ("b", np.ones((2, 3)))],
                 r"maps \(rows, columns\) of the same size",
             ),
-            ([("a", np.ones(2))], r"map of word 0, 'a', must be \(rows, columns\)"),
+            ([("a", np.ones(2))], r"map of word 0, 'a', must have shape \(rows, columns\)"),
         ):
             with pytest.raises(ValueError, match=message):
                 AttentionView.from_words(np.zeros((4, 4, 3)), words)

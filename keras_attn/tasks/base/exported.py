@@ -348,8 +348,9 @@ class Exported(Saved, Keeper):
             ImportError: If the packages of the format are not installed.
             PermissionError: If the parent folder cannot be written to.
             RuntimeError: If the outputs of the export differ from this object's.
-            ValueError: If a setting is unknown or out of range, or the task cannot be exported in
-                this format.
+            TypeError: If a setting is unknown.
+            ValueError: If a setting is out of range or not one of its choices, or the task cannot
+                be exported in this format.
         """
         made = self.used(use)
         if format != "saved_model":

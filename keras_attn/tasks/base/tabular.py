@@ -243,7 +243,7 @@ def _refuse_columns(given: object, columns: Mapping[str, object]) -> None:
     if named := [name for name, column in columns.items() if column not in ("", None)]:
         name = named[0]
         raise TypeError(
-            f"`{name}` requires a table, such as a DataFrame with this column. Received: "
+            f"`{name}` is only used if the data is a table, such as a DataFrame. Received: "
             f"{name}={columns[name]!r} with a {type(given).__name__}. Leave it out, or pass "
             "a table."
         )

@@ -105,7 +105,7 @@ def _paths(
         raise ValueError("`cache_dir` is for images in files. Received: images in memory.")
     if cache_dir is not None and task.train_encoder:
         raise ValueError(
-            "`cache_dir` keeps the regions of an encoder that is not trained. Received: "
-            "`cache_dir` with train_encoder=True."
+            "`cache_dir` stores the regions of an encoder that is not trained. Received: "
+            "`cache_dir` with train_encoder=True. Leave `cache_dir` out."
         )
     return paths or None
