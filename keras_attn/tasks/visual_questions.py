@@ -285,16 +285,20 @@ class VisualQuestionAnswerer(PictureTask):
         """Splits questions into a list of training questions and a list of development questions,
         at random and so that no image is in both. Raises a ValueError if all questions are about
         one image."""
-        pictures = sorted({example.picture for example in examples})
+        pictures, places = distinct_pictures([example.picture for example in examples])
         if len(pictures) < 2:
             raise ValueError(
                 "Expected questions about at least two pictures, so that they can be split. "
                 f"Received: {len(pictures)} pictures. Give a file for development (--dev)."
             )
-        random.Random(data.split_seed).shuffle(pictures)
-        held = set(pictures[: max(1, round(data.dev_share * len(pictures)))])
-        learning = [x for x in examples if x.picture not in held]
-        return learning, [x for x in examples if x.picture in held]
+        paths = ["" if isinstance(x, bytes | np.ndarray) else os.fspath(x) for x in pictures]
+        numbers = sorted(range(len(pictures)), key=paths.__getitem__)
+        random.Random(data.split_seed).shuffle(numbers)
+        held = set(numbers[: max(1, round(data.dev_share * len(numbers)))])
+        sides: tuple[list[PictureQuestion], list[PictureQuestion]] = ([], [])
+        for example, place in zip(examples, places, strict=True):
+            sides[place in held].append(example)
+        return sides
 
     @classmethod
     def read(cls, data: VisualQuestionsData) -> Examples:

@@ -281,6 +281,19 @@ def test_quantized_and_low_precision(unsaved, tmp_path):
     assert VisualQuestionAnswerer.load(tmp_path / "a").policy.name == "mixed_bfloat16"
 
 
+def test_questions_about_one_picture_stay_together():
+    pictures = [np.full((2, 2, 3), i, "uint8") for i in range(5)]
+    files = [f"{i}.png" for i in range(5)]
+    for given in (pictures, files, [bytes([i]) for i in range(5)]):
+        asked = [((x, f"What {n}?"), "no") for n in range(2) for x in given]
+        data = VisualQuestionsData(dev_share=0.4)
+        learning, dev = VisualQuestionAnswerer.split(checked_questions(asked), data)
+        assert len(learning) == 6 and len(dev) == 4
+        held, _ = distinct_pictures([x.picture for x in dev])
+        assert len(held) == 2
+        assert not {id(x) for x in held} & {id(x.picture) for x in learning}
+
+
 def test_wrong_use(made):
     task = made
     tokenizer, encoder = WordTokenizer.train(["a?"]), task.encoder
