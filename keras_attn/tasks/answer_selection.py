@@ -666,8 +666,8 @@ class AnswerSelector(TextVectors):
         """Computes how much each word of a question and its best answer contributes to their score,
         or collects the attention of all heads.
 
-        The best answer is the first result of a search by vectors, unless `own_use` has other
-        settings of the search.
+        The best answer is the first result of a search by vectors, also if `own_use` has another
+        kind of search or a reranker.
 
         Args:
             questions: A question, or a list of questions.
@@ -685,7 +685,8 @@ class AnswerSelector(TextVectors):
             ValueError: If `method` has another value, or if `method="attention"` and the encoder
                 has no attention.
         """
-        best = [x for (x,) in self.results(questions, replace(use, top_k=1))]
+        search = self.Use(top_k=1, batch_size=use.batch_size)
+        best = [x for (x,) in self.results(questions, search)]
         pairs = [(question, x.answer) for question, x in zip(questions, best, strict=True)]
         weights = self.cosine_weights(pairs, use.batch_size)
         return self.explanations(pairs, [x.score for x in best], weights)

@@ -1,6 +1,7 @@
 """Answer selection: scores by hand, ranks, training, rerankers, files, the SavedModel, backends."""
 
 import builtins
+import copy
 import math
 import os
 from dataclasses import replace
@@ -148,6 +149,9 @@ def test_explanations(saved):
     expected = scorer.explain((question, best_one.answer))
     np.testing.assert_allclose(found.weights, expected.weights, atol=1e-5)
     assert np.abs(found.weights).max() > 1e-3
+    words = copy.deepcopy(selector)
+    words.own_use = {"by": "words"}
+    assert words.explain(question).label == found.label
     page = selector.page(selector.explain(QUESTIONS[:3]), "Why <b>")
     assert "Why &lt;b&gt;" in page and selector.explain([]) == []
     study = selector.explain([question], method="attention")
