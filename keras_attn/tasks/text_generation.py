@@ -71,6 +71,8 @@ TOKENIZERS = {"characters": CharacterTokenizer, **PIECES}
 BYTE_PAIRS = 2000
 SEQUENCE_LENGTH = 256
 _SAMPLING = ("predict", "export")
+_UNUSUAL = "ﬁ  x\n"
+"""A text that normalization changes."""
 _RANKING = ("alpha", "length_penalty_kind", "early_stopping", "renormalize")
 _DRAWN = tuple(name for name in SAMPLING if name != "no_repeat_ngram_size")
 _POSITIONS = "positions/embedding/embeddings"
@@ -222,11 +224,11 @@ class GeneratorLearned(Learned):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if getattr(self.tokenizer, "normalize", False):
+        if getattr(self.tokenizer, "normalized", str)(_UNUSUAL) != _UNUSUAL:
             raise ValueError(
                 "`tokenizer` must keep texts as they are, because they are scored character by "
-                "character. Received: a BytePairTokenizer with normalize=True. Train one with "
-                "normalize=False."
+                f"character. Received: a {type(self.tokenizer).__name__} that normalizes texts. "
+                "Train one with normalize=False."
             )
 
 
@@ -241,7 +243,8 @@ class TextGenerator(Task[Texts]):
 
     Args:
         tokenizer: A `CharacterTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
-            `SentencePieceTokenizer`.
+            `SentencePieceTokenizer` that keeps texts as they are, also trained with
+            `normalize=False`.
         ends: Whether the model was trained with end tokens, which then end generated texts. False
             for a model trained on one long text.
         sequence_length: Number of tokens of a window, unless `data` sets it.
@@ -260,8 +263,8 @@ class TextGenerator(Task[Texts]):
     Raises:
         TypeError: If the class of the tokenizer is not supported, or a setting of the data is
             unknown.
-        ValueError: If the tokenizer is a `BytePairTokenizer` that normalizes texts, a setting of
-            the model is unknown, or a setting is out of range.
+        ValueError: If the tokenizer normalizes texts, a setting of the model is unknown, or a
+            setting is out of range.
 
     Example:
 

@@ -27,7 +27,12 @@ from keras_attn.tasks import (
     TextGenerator,
     Translator,
 )
-from keras_attn.text import BytePairTokenizer, CharacterTokenizer, WordTokenizer
+from keras_attn.text import (
+    BytePairTokenizer,
+    CharacterTokenizer,
+    SentencePieceTokenizer,
+    WordTokenizer,
+)
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +206,12 @@ def test_no_ngram_comes_twice(generator):
         (
             lambda g: TextGenerator(BytePairTokenizer.train(["aa aa"], 259)),
             ValueError,
-            "normalize=False",
+            "a BytePairTokenizer that normalizes texts. Train one with normalize=False",
+        ),
+        (
+            lambda g: TextGenerator(SentencePieceTokenizer.train(["aa aa"], 263, allow_fewer=True)),
+            ValueError,
+            "a SentencePieceTokenizer that normalizes texts",
         ),
         (
             lambda g: TextGenerator(WordTokenizer.train(["aa aa"])),
