@@ -759,7 +759,8 @@ class Captioner(PictureTask, SequenceToSequence):
             OSError: If a file does not exist or cannot be read.
             ValueError: If an image is broken.
         """
-        return [self.view(image, None, use) for image in images]
+        uses = self.of_each(use, len(images))
+        return [self.view(image, None, own) for image, own in zip(images, uses, strict=True)]
 
     caption: ClassVar[Callable[..., Any]]
     """Captions images: another name of `predict`."""
@@ -800,6 +801,7 @@ class Captioner(PictureTask, SequenceToSequence):
         self, pictures: list[Picture], use: CaptioningUse, on_error: str, stacklevel: int
     ) -> list[Any]:
         """What `_captions` returns for images; None for broken ones, with a warning."""
+        self.of_each(use, len(pictures))
         problems: list[ImageProblem] = []
         results: list[Any] = [None] * len(pictures)
         for numbers, regions in self._read_regions(pictures, use.batch_size, on_error, problems):
@@ -919,6 +921,7 @@ class Captioner(PictureTask, SequenceToSequence):
         It has the picture's path, the caption and its score. Of folders, and the folders within,
         all files are read whose names end as those of pictures do.
         """
+        self.of_each(use, len(inputs))
         size, broken = self.encoder.image_size, 0
         for numbers, pixels, problems in read_pictures(
             inputs, size, use.batch_size, predict.on_error
@@ -955,6 +958,7 @@ class Captioner(PictureTask, SequenceToSequence):
         """
         if len(inputs) > explain.limit:
             yield Note(f"Shown: {explain.limit:,} of {len(inputs):,} pictures. See --limit.")
+        uses = self.of_each(use, len(inputs))
         views, drawn, broken = [], 0, 0
         for number, path in enumerate(inputs[: explain.limit]):
             try:
@@ -967,11 +971,11 @@ class Captioner(PictureTask, SequenceToSequence):
                 continue
             name = path_text(path.name)
             if is_page(to):
-                view = self.view(pixels, None, use)
+                view = self.view(pixels, None, uses[number])
                 views.append(dataclasses.replace(view, title=f"{name}: {view.title}"))
                 continue
             place = to if is_figure(to) else to / f"{number + 1:06d}-{path.stem}.png"
-            (caption,) = self.results([pixels], use, return_attention=True)
+            (caption,) = self.results([pixels], uses[number], return_attention=True)
             caption.plot(pixels, place, f"{name}: {caption.text}")
             drawn += 1
         if views:

@@ -29,6 +29,7 @@ from keras_attn.fields import (
     spoken,
     with_marks,
 )
+from keras_attn.fields.turns import checked_conversations
 from keras_attn.generation import Generation, prompt_seeds, sample
 from keras_attn.generation.numbers import is_tensor, of_rows, sampling_inputs
 from keras_attn.generation.ranking import Ranking
@@ -771,10 +772,13 @@ class Talker(SequenceToSequence):
             ValueError: If the model has no attention to the turns with the index `layer`, for
                 example because it has a fixed context.
         """
+        return self._align(turns, answer, layer, self.used({"search": "beam"}))
+
+    def _align(self, turns: Any, answer: str | None, layer: int, use: ConversationUse) -> Alignment:
         rows = self.field.encode([turns])
         (source,) = rows["source_ids"]
         if answer is None:
-            ids = self.computed(rows, self.used({"search": "beam"}))["tokens"][0][0].tolist()
+            ids = self.computed(rows, use)["tokens"][0][0].tolist()
         else:
             ids = self.answer_ids(checked_texts([answer]))[0]
         weights = self.source_weights(source, ids, layer)
@@ -782,9 +786,8 @@ class Talker(SequenceToSequence):
         return Alignment(self.tokenizer.tokens(source), tokens, weights)
 
     def explained(self, conversations: Sequence[Any], use: ConversationUse) -> list[Alignment]:
-        """Answers conversations by beam search, and returns the attention weights of each answer to
-        the turns. The beam search has the settings in `own_use`; settings given to the call are not
-        used.
+        """Answers conversations as `predict` does, and returns the attention weights of each answer
+        to the turns.
 
         Args:
             conversations: A string (a single turn), a tuple of strings (the turns so far), or a
@@ -797,11 +800,21 @@ class Talker(SequenceToSequence):
 
         Raises:
             TypeError: If a turn is not a string.
-            ValueError: If there is no attention to the turns.
+            ValueError: If all turns of a conversation are blank, there is no attention to the
+                turns, or a setting is refused as in `predict`.
         """
-        last = [turns if isinstance(turns, str) else turns[-1] for turns in conversations]
-        found = map(self.align, conversations)
-        return [dataclasses.replace(x, title=y) for x, y in zip(found, last, strict=True)]
+        uses = self.of_each(self.checked_use(use), len(conversations))
+        found = []
+        for i, turns in enumerate(checked_conversations(conversations)):
+            last = spoken(turns, 1)
+            if not last:
+                raise ValueError(
+                    "Expected conversations with a turn that is not blank. Received: "
+                    f"{turns!r} at position {i}. Leave it out."
+                )
+            alignment = self._align(turns, None, -1, uses[i])
+            found.append(dataclasses.replace(alignment, title=last[0]))
+        return found
 
     @staticmethod
     def readable(result: str) -> str:

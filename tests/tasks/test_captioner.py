@@ -211,6 +211,18 @@ def test_attention(tasks, case):
 
 
 @pytest.mark.slow
+def test_a_beginning_of_each_caption():
+    captioner = small("soft")
+    given = {"beginning": ("a red", "dark")}
+    titles = [view.title for view in captioner.explain(PICTURES[:2], **given)]
+    assert titles == captioner.predict(PICTURES[:2], **given)
+    assert [title[:4] for title in titles] == ["a re", "dark"]
+    for call in (captioner.explain, captioner.predict):
+        with pytest.raises(ValueError, match=r"each of the 3 inputs\. Received: 2 strings"):
+            call(PICTURES[:3], **given)
+
+
+@pytest.mark.slow
 def test_words_are_those_of_the_caption(fitted, eager):
     caption = fitted.caption(PICTURES[2], beams=BEAMS, return_attention=True)
     words = caption.words()

@@ -242,6 +242,18 @@ def test_where_an_answer_looked(talkers, kind, eager):
     else:  # the first token is predicted from the turns alone
         assert sums[0] == pytest.approx(1, abs=1e-5) and (sums[1:] < 1).all()
     assert talker.align(turns).target_tokens
+    explained = talker.explain(turns)
+    assert explained.title == turns[-1]
+    assert explained.target_tokens == talker.align(turns).target_tokens
+    assert talker.explain(turns, **USES["sample"]).target_tokens != explained.target_tokens
+    begun = talker.explain([turns, "Hi."], beginning=("Good", "day"))
+    assert [
+        "".join(x.target_tokens).startswith(y) for x, y in zip(begun, ("Good", "day"), strict=True)
+    ] == [1, 1]
+    with pytest.raises(ValueError, match=r"not blank\. Received: \('', ' '\) at position 1"):
+        talker.explain([turns, ("", " ")])
+    with pytest.raises(ValueError, match=r"Received: \(\) at position 0"):
+        talker.explain(())
     with pytest.raises(ValueError, match="Received: 5"):
         talker.align(turns, text, layer=5)
 

@@ -43,6 +43,10 @@ def test_what_a_caller_gives_overrides_the_search_of_the_model(translator):
     default = {name: getattr(TranslationUse(), name) for name in OWN}
     assert translator.translate(TEXTS, **default) == fitted().translate(TEXTS)
     assert len(translator.translate_n_best(TEXTS[0]).translations) == 3
+    for given in ({}, default, {"beginning": ("die", "ein")}):
+        written = translator.translate(TEXTS[:2], **given)
+        titles = [view.title for view in translator.explain(TEXTS[:2], **given)]
+        assert titles == [f"{x} → {y}" for x, y in zip(TEXTS, written, strict=False)]
 
 
 @pytest.mark.slow

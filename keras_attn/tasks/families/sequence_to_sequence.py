@@ -239,6 +239,16 @@ class SequenceToSequence(Task[Given]):
         ids = self.target_tokenizer.encode(given)
         return ids * count if len(ids) == 1 else ids
 
+    def of_each(self, use: Any, count: int) -> list[Any]:
+        """Returns the settings `use` of each of `count` inputs, with its own `beginning`.
+
+        Raises:
+            ValueError: If the setting `beginning` has several strings, but not `count`.
+        """
+        if use.beginning:
+            self.beginnings(use, count)
+        return [use.of_inputs([i]) for i in range(count)]
+
     def run(self, xp: ArrayModule, tensors: Mapping[str, Any], use: Any) -> dict[str, Tensor]:
         """Finds the best sequences for a batch of sources.
 

@@ -288,7 +288,7 @@ class TextToText(FromOthers):
             ValueError: If the model has no cross-attention with the index `layer`, or the target
                 exceeds the maximum length of generated texts.
         """
-        read, ids = self._read_and_written(source, target, stacklevel=4)
+        read, ids = self._read_and_written(source, target, self.used({}), stacklevel=4)
         most = self.longest(self.max_source_length)
         if len(ids) > most:
             raise ValueError(
@@ -300,14 +300,14 @@ class TextToText(FromOthers):
         return self._alignment(source, read, ids, weights)
 
     def _read_and_written(
-        self, source: str, target: str | None, stacklevel: int
+        self, source: str, target: str | None, use: Any, stacklevel: int
     ) -> tuple[list[int], list[int]]:
         """Ids of a source, and of a target with its end; None: what is written for it."""
         rows = self.field.encode([source])
         self._warn_of_cut(rows["cut"], stacklevel)
         (read,) = rows["source_ids"]
         if target is None:
-            return read, self.computed(rows, self.used({}))["best"][0].tolist()
+            return read, self.computed(rows, use)["best"][0].tolist()
         (ids,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
         return read, ids
 
@@ -358,14 +358,16 @@ class TextToText(FromOthers):
             TypeError: If an input is not a string.
             ValueError: If the model has no attention.
         """
-        return [self.view(text) for text in texts]
+        uses = self.of_each(use, len(texts))
+        return [self.view(text, None, own) for text, own in zip(texts, uses, strict=True)]
 
-    def view(self, text: str, target: str | None = None) -> AttentionView:
+    def view(self, text: str, target: str | None = None, use: Any = None) -> AttentionView:
         """Returns a view of the attention of the model for a text, for `attention_viewer`.
 
         Args:
             text: The source text.
             target: The text that the decoder reads and predicts; if None, the model generates it.
+            use: Settings of class `Use` for generating the text; the settings in `own_use` if None.
 
         Returns:
             An `AttentionView` of the cross-attention and, for a Transformer, the self-attention.
@@ -378,7 +380,8 @@ class TextToText(FromOthers):
         if isinstance(config, RecurrentEncoderDecoderConfig) and config.attention == "none":
             raise ValueError("Expected a model with attention to show. Received: attention='none'.")
         (text,) = checked_texts([text])
-        source, ids = self._read_and_written(text, target, stacklevel=4)
+        use = self.used({}) if use is None else use
+        source, ids = self._read_and_written(text, target, use, stacklevel=4)
         tokenizer = self.target_tokenizer
         return AttentionView.from_maps(
             self.read_along(source, ids),
