@@ -11,7 +11,8 @@ from keras_attn.packages import needed
 _FILES = [
     "config.json", "model*.safetensors", "model.safetensors.index.json", "vocab.txt",
     "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "vocab.json", "merges.txt",
-    "*.spm", "spiece.model", "target_vocab.json", "generation_config.json",
+    "*.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "target_vocab.json",
+    "generation_config.json",
     "modules.json", "*/config.json", "sentence_*_config.json", "config_sentence_transformers.json",
 ]  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")

@@ -1,5 +1,6 @@
 """Models of transformers in our layers, from their files."""
 
+import fnmatch
 import json
 from pathlib import Path
 
@@ -409,6 +410,15 @@ def test_a_name_on_the_hub(tmp_path, monkeypatch):
     ((name, patterns),) = asked
     assert name == "google/bert_uncased_L-2_H-128_A-2"
     assert "vocab.txt" in patterns and not any("bin" in p or p == "*" for p in patterns)
+    for file in (  # all that a reader of folders looks for
+        "config.json", "generation_config.json", "model.safetensors", "vocab.txt", "vocab.json",
+        "model-00001-of-00002.safetensors", "model.safetensors.index.json", "merges.txt",
+        "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "tokenizer.model",
+        "sentencepiece.bpe.model", "spiece.model", "source.spm", "target.spm", "modules.json",
+        "target_vocab.json", "1_Pooling/config.json", "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+    ):  # fmt: skip
+        assert any(fnmatch.fnmatch(file, pattern) for pattern in patterns), file
 
     def no_network(name, allow_patterns):
         raise ConnectionError("no route")
