@@ -157,8 +157,9 @@ def load_pretrained(
     config = found.config
     if not isinstance(config, BertConfig) and (heads or num_classes is not None):
         raise ValueError(
-            f"{place}: a decoder has only the head for the next token. Received: "
-            f"heads={list(heads)}, num_classes={num_classes}. Remove these arguments."
+            f"{place}: `heads` and `num_classes` are only for encoders. Received: "
+            f"heads={list(heads)}, num_classes={num_classes} for a {type(config).__name__}. "
+            "Remove these arguments."
         )
     pooled = {"classes", "next_sentence"} & set(heads)
     if isinstance(config, ModernBertConfig):

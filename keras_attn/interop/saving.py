@@ -84,7 +84,7 @@ def save_pretrained(
         tokenizer: The tokenizer of the model; None to write no tokenizer. A `WordTokenizer` cannot
             be saved.
         labels: Names of the classes of the head `"classes"` or `"tags"`; `LABEL_0` and so on if
-            None. Encoder-decoders ignore this argument.
+            None. Only for encoders.
         sentences: Pooling and other settings of text vectors, if sentence-transformers should also
             be able to load the folder; only for encoders.
 
@@ -106,6 +106,13 @@ def save_pretrained(
     """
     if sentences is not None and not isinstance(config, BertConfig):
         raise ValueError(f"`sentences` are only for encoders. Received: a {type(config).__name__}.")
+    if labels is not None and isinstance(
+        config, GptConfig | T5Config | TransformerEncoderDecoderConfig
+    ):
+        raise ValueError(
+            "`labels` are only used with the heads 'classes' and 'tags'. Received: `labels` "
+            f"for a {type(config).__name__}, which has no such head."
+        )
     if isinstance(tokenizer, WordTokenizer):
         raise TypeError(
             "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a "
@@ -118,7 +125,7 @@ def save_pretrained(
         save_marian(folder, model, config, tokenizer)
         return
     if isinstance(config, GptConfig):
-        settings, tensors = _decoder(model, config, tokenizer, labels)
+        settings, tensors = _decoder(model, config, tokenizer)
     else:
         settings, tensors = _encoder(model, config, tokenizer, labels)
     length = getattr(config, "sequence_length", 512)
@@ -193,19 +200,11 @@ def _encoder(
 
 
 def _decoder(
-    model: keras.Model,
-    config: GptConfig,
-    tokenizer: PretrainedTokenizer | None,
-    labels: Sequence[str] | None,
+    model: keras.Model, config: GptConfig, tokenizer: PretrainedTokenizer | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the `config.json` of a decoder and its tensors."""
     kind = gpt_kind(config)
     tensors = decoder_tensors(model, config)
-    if labels is not None:
-        raise ValueError(
-            "`labels` are only used with the heads 'classes' and 'tags'. Received: `labels` "
-            "for a decoder, which has no such head."
-        )
     pieces = isinstance(tokenizer, SentencePieceTokenizer) and kind == "llama"
     _check_tokenizer(tokenizer, config, SentencePieceTokenizer if pieces else BytePairTokenizer)
     ids: tuple[Any, ...] = ()

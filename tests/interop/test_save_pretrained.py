@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from keras_attn.interop import load_pretrained, read_pretrained, save_pretrained
-from keras_attn.models import BertClassifierConfig, BertConfig, with_heads
+from keras_attn.models import (
+    BertClassifierConfig,
+    BertConfig,
+    GptConfig,
+    T5Config,
+    TransformerEncoderDecoderConfig,
+    with_heads,
+)
 from keras_attn.models.tensors import model_tensors
 from keras_attn.text import WordPieceTokenizer
 
@@ -231,6 +238,12 @@ def test_what_cannot_be_written(encoder, tmp_path):
     (tmp_path / "x").write_text("")
     with pytest.raises(FileExistsError):
         save_pretrained(tmp_path, model, CONFIG)
+
+
+@pytest.mark.parametrize("kind", [GptConfig, T5Config, TransformerEncoderDecoderConfig])
+def test_labels_are_for_encoders(kind, tmp_path):
+    with pytest.raises(ValueError, match=f"for a {kind.__name__}, which has no such head"):
+        save_pretrained(tmp_path / "a", None, kind(31), labels=["a"])
 
 
 @pytest.mark.slow

@@ -220,6 +220,9 @@ def test_what_is_refused_by_name(tmp_path):
     with pytest.raises(ValueError, match="must have intermediate_dim=7"):
         other = dataclasses.replace(config, intermediate_dim=7)
         save_pretrained(tmp_path / "a", config.build(), other)
+    save_pretrained(tmp_path / "t5", config.build(), config)
+    with pytest.raises(ValueError, match=r"are only for encoders. Received: .* for a T5Config"):
+        load_pretrained(tmp_path / "t5", ("classes",), num_classes=2)
     assert not (tmp_path / "a").exists()
 
 
