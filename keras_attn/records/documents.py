@@ -334,6 +334,8 @@ def read_whole_documents(
     | `*.jsonl`, `*.ndjson`, `*.json` | each line is a JSON object with a document under `key` |
     | `*.parquet`, `*.pq`, `Rows` | each row has a document in the column `key` |
 
+    Text files are UTF-8, plain or gzipped (`*.gz`).
+
     Args:
         path: A file, a folder, a pattern, or a table in memory, as for `Documents`.
         key: JSON key or column of the documents, or of the answers if there are prompts.
@@ -348,7 +350,7 @@ def read_whole_documents(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a file has no document, a text file is gzipped or not in UTF-8, a setting
+        ValueError: If a file has no document, a text file is damaged or not in UTF-8, a setting
             does not apply to the files, or, with `on_error="error"`, a line or row is bad.
 
     Example:

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import os
 from typing import Self
 
-from keras_attn.input_files import read_input
+from keras_attn.input_files import read_input, undamaged
 from keras_attn.line_ends import with_newlines
 from keras_attn.records.encodings import encoding_of
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Reads a text file in UTF-8; line breaks become newlines.
+    """Reads a text file, plain or gzipped; line breaks become newlines.
 
     Args:
-        path: The file, with or without a byte order mark. If it is not in UTF-8, an `EncodedFile`.
+        path: The file, in UTF-8, or in UTF-16 with a byte order mark; an `EncodedFile` for other
+            encodings.
 
     Returns:
         The text.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is not in UTF-8 or the encoding of the `EncodedFile`, is empty, or
-            is not a regular file.
+        ValueError: If the file is not in its encoding, is empty or damaged, or is not a regular
+            file.
 
     Example:
 
@@ -34,7 +37,11 @@ def read_text(path: str | os.PathLike[str]) -> str:
     'To be,\\nor not'
     """
     raw = read_input(path, "a text file")
-    encoding = encoding_of(path) or "utf-8"
+    if raw[:2] == b"\x1f\x8b" or os.fspath(path).lower().endswith(".gz"):
+        with undamaged(path, "a whole gzipped text file"):
+            raw = gzip.decompress(raw)
+    marked = raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    encoding = encoding_of(path) or ("utf-16" if marked else "utf-8")
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:

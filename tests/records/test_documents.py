@@ -210,6 +210,18 @@ def test_texts_prompts_and_answers(tmp_path):
     assert len(read_whole_documents(tmp_path, "a")) == 4
 
 
+def test_gzipped_whole_documents(tmp_path):
+    write(tmp_path / "a.txt.gz", LINES)
+    write(tmp_path / "b.txt", "More.\n")
+    assert read_whole_documents(tmp_path / "a.txt.gz") == LINES
+    assert read_whole_documents(write(tmp_path / "in/a.gz", LINES.encode("utf-16"))) == LINES
+    assert list(read_whole_documents(tmp_path)) == [LINES, "More.\n"]
+    for data in (gzip.compress(LINES.encode())[:-9], b"no archive"):
+        (tmp_path / "c.txt.gz").write_bytes(data)
+        with pytest.raises(ValueError, match=r"whole gzipped text.*c\.txt\.gz, which is cut off"):
+            read_whole_documents(tmp_path / "c.txt.gz")
+
+
 def test_bad_whole_documents(tmp_path):
     rows = [{"text": "Hi."}, {"q": ""}, {"text": " "}, {"text": 3}]
     path = tmp_path / "c.jsonl"
