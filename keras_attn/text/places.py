@@ -80,7 +80,8 @@ def byte_places(text: str, places: Sequence[int]) -> list[int]:
     """Converts character positions to byte positions in UTF-8.
 
     Args:
-        text: A string. A lone surrogate counts as the three bytes of U+FFFD.
+        text: A string. A lone surrogate counts as the nine bytes of the three U+FFFD that
+            tokenizers and SavedModels read instead.
         places: Character positions, from 0 to the length of the text.
 
     Returns:
@@ -96,7 +97,8 @@ def byte_places(text: str, places: Sequence[int]) -> list[int]:
     ends = [0]
     for character in text:
         code = ord(character)
-        ends.append(ends[-1] + 1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF))
+        size = 1 + (code > 0x7F) + (code > 0x7FF) + (code > 0xFFFF)
+        ends.append(ends[-1] + (9 if 0xD800 <= code < 0xE000 else size))
     return [ends[place] for place in places]
 
 

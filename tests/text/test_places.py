@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.text import byte_places, split_words, split_words_graph
+from keras_attn.text.checks import well_formed
 
 CASES = {
     "": [],
@@ -48,7 +49,9 @@ def test_places_of_bytes():
     assert places == [len(text[:n].encode()) for n in range(len(text) + 1)]
     assert byte_places("plain", [0, 3, 5]) == [0, 3, 5]
     assert byte_places("", [0]) == [0]
-    assert byte_places("x\ud800y", [1, 2, 3]) == [1, 4, 5]  # as U+FFFD
+    odd = "x\ud800y"  # read as three U+FFFD, also from bytes in a graph
+    assert byte_places(odd, [1, 2, 3]) == [1, 10, 11]
+    assert len(well_formed(odd).encode()) == 11
     assert byte_places("\U0001f600" * 3, [3, 0]) == [12, 0]
 
 
