@@ -34,9 +34,9 @@ class LabelledSplits(Sides):
         train: Training texts.
         dev: Development texts, for choosing settings and for early stopping.
         test: Test texts, for the final evaluation.
-        components: Number of components (sets of texts that stay together).
-        largest_component: Number of texts in the largest set of equal and nearly equal texts, which
-            is divided only if `apart=False`.
+        components: Number of components (sets of equal and nearly equal texts), which are divided
+            only if `apart=False`.
+        largest_component: Number of texts in the largest component.
 
     Example:
 
@@ -125,7 +125,7 @@ def split_labelled(
             "these numbers, or add more texts."
         )
     components = _components(given, shared, keep_groups)
-    largest = max(map(len, components))
+    count, largest = len(components), max(map(len, components))
     if not apart:
         alike = sum(len(component) for component in components if len(component) > 1)
         if alike:
@@ -146,7 +146,7 @@ def split_labelled(
         rng.shuffle(sides[name])
     train = [x for parts in strata.values() for component in parts for x in component]
     rng.shuffle(train)
-    return LabelledSplits(train, sides["dev"], sides["test"], len(components), largest)
+    return LabelledSplits(train, sides["dev"], sides["test"], count, largest)
 
 
 def split_alike(

@@ -162,6 +162,15 @@ def test_rare_labels_stay_in_the_training_set():
         assert counts["train"]["e"] >= 1
 
 
+def test_components_are_counted_before_they_are_divided():
+    examples = [*((text, "a") for text in make_texts(10)), ("One more.", "b"), ("one more", "b")]
+    with pytest.warns(UserWarning, match="2 of 12 texts are nearly the same"):
+        divided = split_labelled(examples, dev=3, test=3, apart=False)
+    whole = split_labelled(examples, dev=3, test=3)
+    for splits in (divided, whole):
+        assert (splits.components, splits.largest_component) == (11, 2)
+
+
 def test_groups_stay_together_where_that_is_wanted():
     examples = [
         LabelledText(t, "ab"[i % 2], f"film {i // 3}") for i, t in enumerate(make_texts(600))
