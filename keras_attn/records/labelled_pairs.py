@@ -205,8 +205,8 @@ def read_labelled_pairs(
     if swap:
         if kind != "sick":
             raise ValueError(
-                f"Only files of SICK have `reversed_pairs`. Received: {os.fspath(path)}, a "
-                f"file of the format {kind}."
+                "`swap` (`reversed_pairs`, --reversed-pairs) is only used with files of SICK. "
+                f"Received: {os.fspath(path)}, a file of the format {kind}. Leave it out."
             )
         columns["swapped"] = "entailment_BA"
     if has_splits:

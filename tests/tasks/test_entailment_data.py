@@ -176,7 +176,7 @@ def test_wrong_use(write):
         read_labelled_pairs("nowhere.tsv")
     with pytest.raises(FileNotFoundError, match="which is not an existing file"):
         EntailmentTest(data="nowhere.tsv").check()
-    with pytest.raises(ValueError, match="Only files of SICK"):
+    with pytest.raises(ValueError, match=r"`swap` .* is only used with files of SICK"):
         read_labelled_pairs(write("s.jsonl", lines(SNLI)), swap=True)
     for settings, message in [
         ({"freeze_word_vectors": True}, "`freeze_word_vectors` requires `word_vectors`"),
