@@ -7,10 +7,16 @@ import os
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
 
 from keras_attn.images.captioned_images import CaptionedImage
+from keras_attn.images.pictures import Picture
 from keras_attn.input_files import read_input
 from keras_attn.records.splitting import draw, together
+
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 def refuse_shared(train: Sequence[CaptionedImage], dev: Sequence[CaptionedImage]) -> None:
@@ -25,17 +31,16 @@ def refuse_shared(train: Sequence[CaptionedImage], dev: Sequence[CaptionedImage]
         )
 
 
-def split_captioned(
-    images: Sequence[CaptionedImage], share: float, seed: int
-) -> tuple[list[CaptionedImage], list[CaptionedImage]]:
-    """Splits images at random; files with the same bytes stay together."""
-    sizes = [os.path.getsize(image.path) for image in images]
+def split_captioned(images: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
+    """Splits captioned images, or (image, captions) pairs, at random; images with the same bytes
+    stay together."""
+    sizes = [_size(image[0]) for image in images]
     count = Counter(sizes)
 
     def key(number: int) -> list[str]:
         if count[sizes[number]] == 1:  # no other file can be the same
             return []
-        return [hashlib.sha256(read_input(images[number].path, "a picture")).hexdigest()]
+        return [hashlib.sha256(_contents(images[number][0])).hexdigest()]
 
     groups = together(range(len(images)), key)
     random.Random(seed).shuffle(groups)
@@ -47,7 +52,18 @@ def split_captioned(
             f"development. Received: {len(images):,} pictures, {len(groups):,} of which are "
             "different."
         )
-    sides: tuple[list[CaptionedImage], list[CaptionedImage]] = ([], [])
+    sides: tuple[list[T], list[T]] = ([], [])
     for number, image in enumerate(images):
         sides[number in drawn].append(image)
     return sides
+
+
+def _contents(picture: Picture) -> bytes:
+    if isinstance(picture, bytes | np.ndarray):
+        return bytes(picture)
+    return read_input(picture, "a picture")
+
+
+def _size(picture: Picture) -> int:
+    known = isinstance(picture, bytes | np.ndarray)
+    return len(_contents(picture)) if known else os.path.getsize(picture)

@@ -342,10 +342,15 @@ class Captioner(PictureTask, SequenceToSequence):
         return replace(read, images=_lowered(read)) if data.lowercase else read
 
     @classmethod
-    def split(cls, examples: Sequence[CaptionedImage], data: CaptioningData) -> Any:
+    def split(
+        cls, examples: Sequence[CaptionedImage] | CaptionedPictures, data: CaptioningData
+    ) -> Any:
         """Splits images at random into a list of training images and a list of development images;
-        images with equal captions stay together."""
-        return split_captioned(examples, data.dev_share, data.split_seed)
+        images with the same bytes stay together."""
+        pairs: Sequence[Any] = examples
+        if isinstance(examples, CaptionedPictures):
+            pairs = list(zip(examples.pictures, examples.captions, strict=True))
+        return split_captioned(pairs, data.dev_share, data.split_seed)
 
     @classmethod
     def read(cls, data: CaptioningData) -> Examples:

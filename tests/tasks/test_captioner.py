@@ -210,6 +210,17 @@ def test_attention(tasks, case):
                 assert weights.shape == (rows, columns)
 
 
+def test_a_split_of_pictures_in_memory(files):
+    """The same picture is on one side, whatever it is given as."""
+    pictures = [np.full((2, 2, 3), i // 2, "uint8") for i in range(8)]
+    for given in (pictures, [x.tobytes() for x in pictures], [x.path for x in files]):
+        examples = Captioner.checked([(x, f"number {i}") for i, x in enumerate(given)])
+        train, dev = Captioner.split(examples, Captioner.Data(dev_share=0.25))
+        assert len(train) + len(dev) == len(given)
+        sides = [{x if isinstance(x, str) else bytes(x) for x, _ in side} for side in (train, dev)]
+        assert sides[1] and not sides[0] & sides[1]
+
+
 @pytest.mark.slow
 def test_a_beginning_of_each_caption():
     captioner = small("soft")
