@@ -65,5 +65,6 @@ def _contents(picture: Picture) -> bytes:
 
 
 def _size(picture: Picture) -> int:
-    known = isinstance(picture, bytes | np.ndarray)
-    return len(_contents(picture)) if known else os.path.getsize(picture)
+    if isinstance(picture, bytes | np.ndarray):
+        return len(bytes(picture))
+    return os.path.getsize(picture)
