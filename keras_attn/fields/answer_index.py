@@ -135,6 +135,10 @@ class AnswerIndex:
 
         Yields:
             For each question, its n candidates and their scores, an array `(n,)`.
+
+        Raises:
+            ImportError: If `by` is not `"vectors"`, and `bm25s` is not installed.
+            KeyError: If a candidate is not among `answers`.
         """
         members = None
         if candidates is not None:
@@ -167,6 +171,9 @@ class AnswerIndex:
 
         Yields:
             For each question, the scores of its n candidates, an array `(n,)`.
+
+        Raises:
+            ImportError: If `by` is not `"vectors"`, and `bm25s` is not installed.
         """
         words = self.words if by != "vectors" else None  # says first what is not installed
         asked = self._embed_questions(questions) if by != "words" else None

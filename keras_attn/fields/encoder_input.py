@@ -43,7 +43,8 @@ class EncoderInput:
     removed from the end of the longer text until both fit.
 
     Args:
-        tokenizer: A tokenizer with `encode`, `pad_id`, `start_id`, `end_id` and `to_graph`.
+        tokenizer: A tokenizer with `encode`, `pad_id`, `start_id`, `end_id` and `to_graph`; for
+            `read`, also with `encode_with_offsets` and `tokens`.
         max_length: Maximum number of ids of a row, including special tokens.
         start: Whether there is a start token before the texts.
         end: Whether there is an end token after the texts.

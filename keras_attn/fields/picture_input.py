@@ -25,7 +25,8 @@ class PictureInput:
 
     Args:
         size: Height and width in pixels, to which images are resized.
-        max_pixels: Maximum number of pixels of an image; a larger image raises an error.
+        max_pixels: Maximum number of pixels of an image; a larger image raises
+            `tf.errors.InvalidArgumentError`.
 
     Example:
 

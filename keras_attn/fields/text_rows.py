@@ -49,6 +49,7 @@ class TextRows:
 
         Raises:
             TypeError: If a text is not a string.
+            ValueError: If there are not as many second texts as first texts.
         """
         tokenizer = self.field.tokenizer
         read = ([self.prompt + text for text in checked_texts(side)] for side in texts)
@@ -104,6 +105,9 @@ class SeparateTexts(TextRows):
             A dict as in `TextRows.encode`, with a row for each distinct text, and with two more
             arrays, `first` and `second`, int32 `(B,)`: the row of the first text and of the second
             text of each pair.
+
+        Raises:
+            TypeError: If a text is not a string.
         """
         first, second = map(checked_texts, texts)
         different = list(dict.fromkeys([*first, *second]))

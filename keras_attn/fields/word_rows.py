@@ -42,7 +42,7 @@ class WordRows:
     The pieces of the words of a sentence are split into windows (`keras_attn.arrays.windows`), each
     of which becomes a row `[CLS] pieces [SEP]`. A byte-pair tokenizer reads each word with a
     preceding space. A word whose characters are all removed by the tokenizer becomes the unknown
-    token.
+    token, or the padding token if the tokenizer has no unknown token.
 
     Args:
         tokenizer: A tokenizer with `encode`, `pad_id`, `start_id`, `end_id`, `unknown_id` and

@@ -279,7 +279,8 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
 
     Returns:
         A float from 0.01 (if all predictions are correct) to 100 (if the logits carry no
-        information); 1 if all logits are equal. A value above 1 means that the classifier is
+        information); 1 if T has no effect, because the logits of each example are equal (with
+        several labels, because all logits are 0). A value above 1 means that the classifier is
         overconfident.
 
     Raises:

@@ -134,7 +134,7 @@ class _Rows(NamedTuple):
 def unigram_accuracy(train: MaskedBatches, held_out: MaskedBatches) -> float:
     """Computes the accuracy of a baseline that always predicts the most frequent token.
 
-    Special tokens such as `[CLS]` are not counted.
+    Special tokens except `[UNK]` are not counted.
 
     Args:
         train: Batches of training texts, in which tokens are counted.

@@ -139,7 +139,7 @@ def read_dialogues(
 
     | format | file | |
     |---|---|---|
-    | `"json_lines"` | `*.jsonl`, `*.ndjson` | on each line an object with `turns`: a list of strings, whose two speakers take turns; or a list of objects with `text` and `speaker` |
+    | `"json_lines"` | `*.jsonl`, `*.ndjson`, Parquet, `Rows` | on each line (or row) an object with `turns`: a list of strings, whose two speakers take turns; or a list of objects with `text` and `speaker` |
     | `"dailydialog"` | `*.txt` | a dialogue on each line; each turn ends in `__eou__`, and two speakers take turns |
     | `"chitchat"` | `*.json` | `dataset.json` of the package chitchat-dataset |
 
@@ -147,7 +147,8 @@ def read_dialogues(
     joined by a space. Runs of white space become one space.
 
     Args:
-        path: The file, in UTF-8, plain or gzipped (`*.gz`).
+        path: The file; a text file is in UTF-8, or in UTF-16 with a byte order mark, plain or
+            gzipped (`*.gz`).
         format: One of the formats, or `"auto"` to infer it from the file name.
         on_error: `"error"` raises one ValueError for all bad dialogues; `"skip"` leaves them out,
             and lists them in `problems`.
@@ -158,6 +159,7 @@ def read_dialogues(
 
     Raises:
         FileNotFoundError: If there is no such file.
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         ValueError: If a setting is invalid, a file with `format="chitchat"` has another format, or
             no dialogue is left. With `on_error="error"`, also if a line does not have the
             format, or if a dialogue has no turn, only one speaker, or a turn that is too long.

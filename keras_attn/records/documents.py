@@ -42,7 +42,7 @@ class Documents:
     | `*.parquet`, `*.pq` | the same: each row has a document in the column `key` |
     | any other | a sentence on each line; blank lines separate the documents |
 
-    Text files are UTF-8, plain or gzipped (`*.gz`).
+    Text files are UTF-8, or UTF-16 with a byte order mark, plain or gzipped (`*.gz`).
 
     Args:
         path: A file, a folder, a pattern such as `"texts/*.txt"`, or several of these joined by
@@ -56,6 +56,7 @@ class Documents:
 
     Raises:
         FileNotFoundError: If there is no such file, or the folder has no file that can be read.
+        ImportError: During iteration, if a file is a Parquet file, and `pyarrow` is not installed.
         ValueError: During iteration, if a file has no document. With `on_error="error"`, also if a
             line is not UTF-8 or not a JSON object with a text under `key`, if a document is empty,
             or if a sentence has more than 100,000 characters.
@@ -334,7 +335,7 @@ def read_whole_documents(
     | `*.jsonl`, `*.ndjson`, `*.json` | each line is a JSON object with a document under `key` |
     | `*.parquet`, `*.pq`, `Rows` | each row has a document in the column `key` |
 
-    Text files are UTF-8, plain or gzipped (`*.gz`).
+    Text files are UTF-8, or UTF-16 with a byte order mark, plain or gzipped (`*.gz`).
 
     Args:
         path: A file, a folder, a pattern, or a table in memory, as for `Documents`.
@@ -350,8 +351,9 @@ def read_whole_documents(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a file has no document, a text file is damaged or not in UTF-8, a setting
-            does not apply to the files, or, with `on_error="error"`, a line or row is bad.
+        ImportError: If a file is a Parquet file, and `pyarrow` is not installed.
+        ValueError: If a file has no document, a text file is damaged or not in its encoding, a
+            setting does not apply to the files, or, with `on_error="error"`, a line or row is bad.
 
     Example:
 

@@ -143,12 +143,12 @@ def read_labelled_pairs(
     swap: bool = False,
     labels: Collection[str] | None = None,
 ) -> LabelledPairs:
-    r"""Reads labelled pairs of texts from a table or JSON lines, plain or gzipped.
+    r"""Reads labelled pairs of texts from a table, JSON lines (plain or gzipped) or Parquet.
 
     | format | what it is |
     |---|---|
     | `"csv"`, `"tsv"` | a table with a header and the columns `premise`, `hypothesis` and `label` |
-    | `"json_lines"` | a JSON object on each line, with `premise`, `hypothesis` and `label` |
+    | `"json_lines"` | a JSON object on each line, with `premise`, `hypothesis` and `label`; or a Parquet file or `Rows` with these columns |
     | `"sick"` | SICK's table, with `sentence_A`, `sentence_B` and `entailment_label` |
     | `"snli"` | SNLI's and MultiNLI's JSON lines, with `sentence1`, `sentence2` and `gold_label` |
 
@@ -176,6 +176,7 @@ def read_labelled_pairs(
         A `LabelledPairs`.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If the file is missing or cannot be read.
         ValueError: If a column is missing, `split` is unknown, a setting does not apply to the
             format, no pair is left, or, with `on_error="error"`, a line is bad (the message has the
@@ -189,7 +190,7 @@ def read_labelled_pairs(
     ...     _ = file.write("premise\thypothesis\tlabel\nA dog runs.\tIt runs.\tyes\n")
     >>> read_labelled_pairs(path)[0]
     LabelledPair(premise='A dog runs.', hypothesis='It runs.', label='yes')
-    """
+    """  # noqa: E501  a table
     if split is not None and split not in _SPLITS:
         raise ValueError(
             f"`split` must be one of {', '.join(map(repr, _SPLITS))}, or None. Received: {split!r}."

@@ -86,6 +86,7 @@ def read_labelled(
         and `summary()`.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If the file does not exist or cannot be read.
         ValueError: With `on_error="error"`, if a line is bad (the message has the line number): it
             has invalid UTF-8, a text or label that is empty or has only invisible characters, a

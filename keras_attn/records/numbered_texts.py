@@ -80,7 +80,7 @@ def read_numbered_texts(
     ignored.
 
     Args:
-        path: The file, plain or gzipped.
+        path: The file, or `Rows`. A text file may be gzipped.
         text: Name or number (from 0) of the column of the texts; key of the JSON object.
         number: Column or key of the numbers.
         text_pair: Column or key of the second texts; empty for single texts.
@@ -94,6 +94,7 @@ def read_numbered_texts(
         A `NumberedTexts`.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If the file does not exist or cannot be read.
         ValueError: If no text is left or a column is missing. With `on_error="error"`, also if a
             text is empty, a number is not finite, or a line is bad for another reason given in

@@ -24,7 +24,8 @@ class LineProblem(NamedTuple):
 
     Args:
         line: Number of the line, from 1. In a table without lines, the number of the row; in a file
-            that is one JSON value, the number of the dialogue or question.
+            that is one JSON value, the number of the dialogue or question; in a folder with a text
+            in each file, the number of the file.
         kind: `"encoding"`, `"columns"`, `"csv"`, `"json"`, `"keys"`, `"missing"`, `"type"`,
             `"empty"`, `"long"`, or a kind of the reader, such as `"label"`.
         what: Description of the problem.

@@ -162,14 +162,15 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
 
     | file | questions |
     |---|---|
-    | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; optionally `title`, the article (the text itself by default), and `id` |
+    | `*.jsonl`, `*.ndjson`, Parquet, `Rows` | a JSON object on each line (or row): `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; optionally `title`, the article (the text itself by default), and `id` |
     | `*.json` | SQuAD 1.1 or 2.0: articles in `data`, their `paragraphs`, and the questions of each paragraph in `qas` |
 
     If an answer is not at the given position, its nearest occurrence in the text is used, and the
     answer is counted in `moved`. An answer without a position gets its first occurrence.
 
     Args:
-        path: The file, in UTF-8, plain or gzipped (`*.gz`).
+        path: The file; a text file is in UTF-8, or in UTF-16 with a byte order mark, plain or
+            gzipped (`*.gz`).
         on_error: `"error"` raises an error for bad questions; `"skip"` leaves them out, counts them
             in `skipped`, and lists them in `problems`.
 
@@ -178,6 +179,7 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
 
     Raises:
         FileNotFoundError: If there is no such file.
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         ValueError: If no question is left, or a `*.json` file is not like SQuAD. With
             `on_error="error"`, also if a line has another format, if a question or an answer is
             empty, or if an answer is not in its text or starts outside of the text.

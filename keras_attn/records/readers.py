@@ -100,6 +100,7 @@ def read_pairs(
         A `ParallelText`, a sequence of `TranslationPair` with `problems`, `counts` and `summary()`.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If a file does not exist or cannot be read.
         ValueError: With `on_error="error"`, if a line is bad (the message has the line number): it
             has invalid UTF-8, a sentence that is too long, empty or without visible characters, too
@@ -265,7 +266,9 @@ def read_parallel(
 def read_json_lines(
     path: Location, source: str = "source", target: str = "target", **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Reads sentence pairs from JSON lines, plain or gzipped: each line is a JSON object.
+    r"""Reads sentence pairs from JSON lines (plain or gzipped), each line a JSON object.
+
+    The rows of Parquet files and `Rows` are read like JSON objects.
 
     Dots in a key lead to nested objects, as in `"text.en"`. If an object lacks a key, it is looked
     up under `"translation"`, so that `source="en", target="de"` reads both `{"en": "No.", "de":
@@ -282,6 +285,7 @@ def read_json_lines(
         A `ParallelText`, in the order of the file.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If the file cannot be read.
         ValueError: If a line is bad, there is no pair, or the file is damaged, as in `read_pairs`.
 

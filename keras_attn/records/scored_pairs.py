@@ -114,7 +114,7 @@ def read_scored_pairs(
     named `*.csv`, with `read_scored_pairs("sts-train.csv", 5, 6, 4, format="tsv")`.
 
     Args:
-        path: The file, plain or gzipped.
+        path: The file, or `Rows`. A text file may be gzipped.
         first: Name or number (from 0) of the column of the first texts; key of the JSON object.
         second: Column or key of the second texts.
         score: Column or key of the numbers.
@@ -129,6 +129,7 @@ def read_scored_pairs(
         A `ScoredPairs`.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If the file does not exist or cannot be read.
         ValueError: If no pair is left or a column is missing. With `on_error="error"`, also if a
             text is empty, a score is not a finite number, or a line is bad for another reason given

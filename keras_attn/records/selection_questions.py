@@ -91,11 +91,11 @@ def read_selection_questions(
     r"""Reads questions with right answers, one question and one answer per line.
 
     A question with several right answers has a line for each of them. The formats are CSV,
-    tab-separated and JSON lines, inferred from the file name. If both columns are given by number
-    rather than by name, the file is read without a header.
+    tab-separated, JSON lines and Parquet, inferred from the file name. If both columns are given by
+    number rather than by name, the file is read without a header.
 
     Args:
-        path: The file, plain or gzipped.
+        path: The file, or `Rows`. A text file may be gzipped.
         question: Name or number (from 0) of the column of the questions; key of the JSON object.
         answer: Column or key of the answers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
@@ -110,6 +110,7 @@ def read_selection_questions(
         A `SelectionQuestions`, with the questions in the order of their first occurrence.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If the file does not exist or cannot be read.
         ValueError: If no question is left, a column is missing, or, with `on_error="error"`, a line
             is bad (the message has the line number).
@@ -153,13 +154,13 @@ def read_candidates(
     delimiter: str | None = None,
     on_error: str = "error",
 ) -> list[str]:
-    r"""Reads candidate answers from a table, JSON lines or a plain text file.
+    r"""Reads candidate answers from a table, JSON lines, Parquet or a plain text file.
 
-    Tables and JSON lines are recognized by the file name. If `answer` is a number, a table is read
-    without a header. Any other file has an answer on each line; blank lines are skipped.
+    Tables, JSON lines and Parquet are recognized by the file name. If `answer` is a number, a table
+    is read without a header. Any other file has an answer on each line; blank lines are skipped.
 
     Args:
-        path: The file, plain or gzipped.
+        path: The file, or `Rows`. A text file may be gzipped.
         answer: Name or number (from 0) of the column of the answers; key of the JSON object.
         format: `"auto"`, `"csv"`, `"tsv"`, `"json_lines"` or `"lines"`.
         delimiter: The single character between cells; inferred by default, as in
@@ -170,6 +171,7 @@ def read_candidates(
         The distinct answers, in the order of their first occurrence.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If the file does not exist or cannot be read.
         ValueError: If there is no answer, a column is missing, or, with `on_error="error"`, a line
             is bad.

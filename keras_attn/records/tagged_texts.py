@@ -61,7 +61,7 @@ class TaggedTexts(Records[TaggedText]):
 
     def summary(self) -> str:
         """Returns the numbers of sentences, words and skipped lines, the 12 most frequent labels
-        and their counts, and the scheme of entities (such as BIO), as text."""
+        and their counts, and, if the labels mark entities, their scheme (such as BIO), as text."""
         counts = Counter(label for text in self.texts for label in text.labels)
         words = sum(counts.values())
         some = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(12))
@@ -82,10 +82,10 @@ def read_tagged(
 
     | file | sentences |
     |---|---|
-    | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line, with lists of strings under `words` and `labels` |
+    | `*.jsonl`, `*.ndjson`, `*.json`, Parquet, `Rows` | a JSON object on each line (or row), with lists of strings under `words` and `labels` |
     | any other | CoNLL columns: a word and its label on each line, separated by spaces or a tab, with the same number of columns on every line; blank lines, and lines that begin with `-DOCSTART-`, separate the sentences; lines before a sentence that begin with `# ` are skipped |
 
-    Files are UTF-8, plain or gzipped (`*.gz`).
+    Text files are UTF-8, or UTF-16 with a byte order mark, plain or gzipped (`*.gz`).
 
     Args:
         path: The file.
@@ -99,9 +99,11 @@ def read_tagged(
 
     Raises:
         FileNotFoundError: If there is no such file.
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         ValueError: If no sentence is left, or `word_column` and `label_column` are equal. With
-            `on_error="error"`, also if a line lacks a column, has a different number of columns, or
-            is not UTF-8 or not JSON; or if the numbers of words and labels differ.
+            `on_error="error"`, also if a line lacks a column, has a different number of columns, is
+            not UTF-8, or is not a JSON object with both lists; or if the numbers of words and
+            labels differ.
 
     Example:
 

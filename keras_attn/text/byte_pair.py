@@ -85,8 +85,8 @@ class BytePairTokenizer(PlacedTokenizer):
         compose: Whether a letter with a combining mark becomes one character, as with `normalize`,
             while white space is kept. It has no effect if `normalize` is True. Unlike NFC, a mark
             is not composed across another mark, and no character is decomposed.
-        whole_tokens: Strings that are one token anywhere in a text, such as the runs of spaces in
-            ModernBERT. The longest match is used.
+        whole_tokens: Tokens of the vocabulary, written as in texts, that are one token anywhere in
+            a text, such as the runs of spaces in ModernBERT. The longest match is used.
 
     Raises:
         ValueError: If the vocabulary, the merges, the pattern or the special tokens are invalid.
