@@ -257,8 +257,8 @@ def merge_lora(model: keras.layers.Layer) -> None:
         model: A Keras model or task with LoRA. It is changed in place.
 
     Raises:
-        ValueError: If the model has no LoRA, or is only a part of the model that was passed to
-            `enable_lora`, so that the other layers would stay frozen.
+        ValueError: If the model is not built or has no LoRA, or is only a part of the model that
+            was passed to `enable_lora`, so that the other layers would stay frozen.
 
     Example:
 
@@ -320,7 +320,8 @@ def save_lora(model: keras.layers.Layer, path: str | os.PathLike) -> None:
         path: The file; its folder must exist.
 
     Raises:
-        ValueError: If the model has no LoRA.
+        ValueError: If the model is not built or has no LoRA.
+        OSError: If the file cannot be written, for example because its folder does not exist.
 
     Example:
 
@@ -369,7 +370,8 @@ def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If the file was not written by `save_lora`, is damaged, has a newer format or
-            does not match the model; or if the model is not built or already has LoRA.
+            does not match the model; if the model is not built or already has LoRA; or if a layer
+            of the file has a kernel constraint or is quantized to float8.
 
     Example:
 

@@ -90,9 +90,10 @@ class TextBatches(BucketedBatches):
 
     Raises:
         ValueError: If there are no texts, the numbers of texts, labels and weights differ, labels
-            or weights have the wrong type, there are weights without labels, ids are not
-            non-negative integers, `pad_id` is in the data or equals `start_id` or `end_id`,
-            `batch_size` and `tokens_per_batch` are both None, or a setting is out of range.
+            have none of these forms, weights are negative or not finite, there are weights without
+            labels, ids are not non-negative integers, `pad_id` is in the data or equals `start_id`
+            or `end_id`, `batch_size` and `tokens_per_batch` are both None, `truncation` is unknown,
+            or a setting is out of range.
 
     Example:
 

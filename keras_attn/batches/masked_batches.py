@@ -54,7 +54,7 @@ class MaskedBatches(BucketedBatches):
 
     Args:
         shards: The ids of the documents, from `open_shards` or `make_shard`.
-        tokenizer: A tokenizer whose vocabulary has `[MASK]`.
+        tokenizer: A `WordPieceTokenizer` whose vocabulary has `[MASK]`.
         max_length: Maximum number T of ids of a row: at least 5, or 3 with `next_sentence=False`.
         batch_size: Maximum number of rows of a batch.
         next_sentence: Whether rows are pairs.
@@ -66,7 +66,9 @@ class MaskedBatches(BucketedBatches):
             process creates; rows of other parts are not read. If None, it is taken from the
             `keras.distribution` in scope, or 0 if there is one part.
         parts: Number of parts of each batch, one for each process. If `part` and `parts` are None,
-            it is taken from the `keras.distribution` in scope; otherwise, None means 1.
+            it is taken from the `keras.distribution` in scope; otherwise, None means 1. With
+            several parts, `rows_multiple_of` must be a multiple of their number, or reading a batch
+            may raise a ValueError.
         **layout: `multiple` (default 32), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`. With `shuffle=False`, all
             epochs have the same batches.

@@ -44,9 +44,10 @@ class PairBatches(TextBatches):
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no pairs, the numbers of texts, labels and weights differ, there
-            are weights without labels, ids are not non-negative integers, `pad_id` is in the data,
-            or a setting is out of range.
+        ValueError: If there are no pairs, the numbers of texts, labels and weights differ, labels
+            have neither of these forms, weights are negative or not finite, there are weights
+            without labels, ids are not non-negative integers, `pad_id` is in the data, or a setting
+            is out of range.
 
     Example:
 

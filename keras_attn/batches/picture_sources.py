@@ -39,7 +39,8 @@ class CachedRegions:
         paths: The image files, in the order of their indices.
 
     Raises:
-        ValueError: If there are no paths, or the features of an image are not in the cache.
+        ValueError: If `paths` is a single path or empty, or the features of an image are not in the
+            cache.
 
     Example:
 
@@ -103,7 +104,7 @@ class PictureFiles:
 
     Raises:
         FileNotFoundError: If a file does not exist.
-        ValueError: If there are no paths, or a setting is out of range.
+        ValueError: If `paths` is a single path or empty, or a setting is out of range.
 
     Example:
 
@@ -161,6 +162,7 @@ class PictureFiles:
             IndexError: If an index is out of range or not an integer.
             OSError: If a file cannot be read.
             ValueError: If an image is broken or too large; the message names it.
+            ImportError: If Pillow, from the extra `captioning`, is not installed.
         """
         numbers = checked_numbers(numbers, len(self))
         if self._kept is None:

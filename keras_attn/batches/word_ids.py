@@ -103,8 +103,8 @@ class WordIds:
             A `WordIds`.
 
         Raises:
-            TypeError: If `texts` is a string, contains something other than strings, or a setting
-                is unknown or has the wrong type.
+            TypeError: If `texts` is a string, dict, set or table, contains something other than
+                strings, or a setting is unknown or has the wrong type.
             ValueError: If the words that are frequent enough occur fewer than two times in total,
                 or a setting is out of range.
         """
@@ -135,7 +135,8 @@ class WordIds:
             A `WordIds`.
 
         Raises:
-            TypeError: If `texts` is a string, or contains something other than strings.
+            TypeError: If `texts` is a string, dict, set or table, or contains something other than
+                strings.
             ValueError: If words of the tokenizer's vocabulary occur fewer than two times in total.
         """
         ids, lengths = _read(texts, tokenizer.encode)

@@ -21,6 +21,9 @@ class Recent(Generic[T]):
     Args:
         most: Maximum number of cached values.
 
+    Raises:
+        ValueError: If `most` is not an integer of at least 1.
+
     Example:
 
     >>> made = Recent(most=2)

@@ -162,6 +162,10 @@ class SampledSteps:
             `(B, count)`, padded on the right; `lengths`, int32 `(B,)`, the number of tokens that
             this call drew for each row; and `finished`, bool `(B,)`, True for rows that have an end
             token from this or an earlier call.
+
+        Raises:
+            ValueError: If one of the constructor's ids is outside the vocabulary, or
+                `suppressed_ids` leave no possible token.
         """
         logits, before = state["logits"], ops.max(state["steps"])
         lengths, limits = state["prompt_lengths"], state["limits"]

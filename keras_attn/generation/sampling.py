@@ -277,8 +277,9 @@ def sample(
 
     Raises:
         ValueError: If a setting is out of range, a tensor has the wrong shape or dtype,
-            `min_length` is given without `end_id`, prompt and new tokens exceed the decoder's
-            positions, or an id is outside the vocabulary.
+            `min_length` is given without `end_id`, or `beginning_mask` without `beginning`, prompt
+            and new tokens exceed the decoder's positions, an id is outside the vocabulary, or
+            `suppressed_ids` leave no possible token.
 
     Example:
 

@@ -80,8 +80,10 @@ def greedy_search(
         log-probabilities of the tokens; forced and given tokens count 0.
 
     Raises:
-        ValueError: If a length is out of range, a tensor has the wrong shape or dtype, prompt and
-            new tokens exceed the decoder's positions, or an id is outside the vocabulary.
+        ValueError: If a length is out of range, a tensor has the wrong shape or dtype,
+            `beginning_mask` is given without `beginning`, prompt and new tokens exceed the
+            decoder's positions, an id is outside the vocabulary, or `suppressed_ids` leave no
+            possible token.
 
     Example:
 
@@ -216,8 +218,9 @@ def beam_search(
 
     Raises:
         ValueError: If a length or count is out of range, a tensor has the wrong shape or dtype,
-            prompt and new tokens exceed the decoder's positions, an id is outside the vocabulary,
-            or `length_penalty_kind` or `early_stopping` is unknown.
+            `beginning_mask` is given without `beginning`, prompt and new tokens exceed the
+            decoder's positions, an id is outside the vocabulary, `suppressed_ids` leave no possible
+            token, or `length_penalty_kind` or `early_stopping` is unknown.
 
     Example:
 

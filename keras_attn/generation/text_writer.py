@@ -65,7 +65,7 @@ class Writing(NamedTuple):
     ends: bool = False
     """Whether the end token ends a text; otherwise, it is never generated."""
     min_length: int = 0
-    """Minimum number of new tokens before the end token."""
+    """Minimum number of new tokens, including the end token."""
     beams: int | None = None
     """Number of beams, to search for the most probable text instead of sampling."""
     stops: tuple[str, ...] = ()
@@ -235,7 +235,7 @@ class TextWriter:
             rows: Ids of each prompt, beginning with the start token.
             count: Maximum number of new tokens.
             how: Settings of the search, with `beams`.
-            several: Number R of continuations of each prompt.
+            several: Number R of continuations of each prompt, at most `how.beams`.
             batch_size: Maximum number of prompts in a batch.
 
         Returns:

@@ -111,11 +111,11 @@ def ablate(
             supported by the layer (`"uniform"` by layers with ALiBi, relative positions, a
             `score_mod` or `qk_norm="layer_norm"`; both names by layers that are quantized other
             than to int8 or float8); if a layer with uniform heads is called with an
-            `attention_bias`, unless the call was compiled before; or if a pattern has negative
-            numbers, or is smaller than the attention weights of a call.
+            `attention_bias`, unless the call was compiled before; or if a pattern is not a matrix
+            of finite numbers of at least 0, or is smaller than the attention weights of a call.
         RuntimeError: If a model with a fixed pattern is called in a compiled function or in cached
-            steps, if no eager call reached a layer, or if weights that were set to 0 were changed
-            in the block, for example by training.
+            steps, if no eager call reached a layer with a fixed pattern, or if the changed weights
+            of `"zero"` or `"uniform"` were changed again in the block, for example by training.
 
     Example:
 

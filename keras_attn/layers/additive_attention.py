@@ -21,8 +21,7 @@ class AdditiveAttention(SequenceAttention):
     `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk`, and requires equal widths; this
     layer follows the paper. With `units=None`, there are no projections, as in the Keras layer:
     `scores[t, s] = v . tanh(query[t] + key[s])`. If `normalize` is True, `g v / |v|` replaces v
-    (Salimans and Kingma, 2016), where the learned length g is initially 1 over the square root of
-    the length of v.
+    (Salimans and Kingma, 2016), where the learned length g is initially `1 / sqrt(U)`.
 
     With a `window`, a query sees only the keys s with `|s - p[t]| <= window_size` (Luong et al.,
     2015). `window="monotonic"` sets `p[t] = t`; a query that is past the last key by more than the
@@ -84,6 +83,7 @@ class AdditiveAttention(SequenceAttention):
         ValueError: If a setting is unknown, out of range or does not apply; if an input is missing
             or has the wrong rank, length or width; if `key` and `projected_key` are both given; or
             if a mask has floats or the wrong shape.
+        TypeError: If tensors are passed in a list.
 
     Example:
 

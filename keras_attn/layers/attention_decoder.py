@@ -123,7 +123,8 @@ class AttentionDecoder(RecurrentLoop):
         ValueError: If a setting is unknown, out of range, does not apply or contradicts another; if
             an input is missing or has the wrong shape or dtype; if a symbolic `x` or `memory` lost
             its Keras mask on the way to this layer; or if a state has the wrong width.
-        TypeError: If `cell` is not a Keras cell, or `attention` is not a `SequenceAttention`.
+        TypeError: If `cell` is not a Keras cell, `attention` is not a `SequenceAttention`, or
+            tensors are passed in a list.
 
     Example:
 

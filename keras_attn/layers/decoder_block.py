@@ -70,7 +70,8 @@ class DecoderBlock(TransformerBlock):
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
-            of tokens of each row; with any other padding, they would hide the wrong keys.
+            of tokens of each row; any other padding raises an error if the values of the mask are
+            known, and otherwise makes them hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
             if None. `MultiHeadSelfAttention` describes this and the next five settings in detail.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
@@ -108,9 +109,11 @@ class DecoderBlock(TransformerBlock):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
-            has the wrong shape; if a mask has floats; if the heads do not divide the width; if a
-            memory is given to a block that was built without a memory; or if no memory is given to
-            a block that was built with a memory.
+            has the wrong shape; if a mask has floats or, if it is known, breaks the promise of
+            `right_padding`; if the heads do not divide the width; if a memory is given to a block
+            that was built without a memory; if no memory is given to a block that was built with a
+            memory; or if `memory_mask` or `cross_attention_mask` is given without a memory.
+        TypeError: If `score_mod` or `mask_mod` cannot be called, or tensors are passed in a list.
 
     Example:
 
@@ -270,8 +273,8 @@ class DecoderBlock(TransformerBlock):
             `(B, K, S, H)` and values `(B, K, S, Hv)`.
 
         Raises:
-            ValueError: If a memory is given to a block that was built without a memory, or no
-                memory to a block that was built with a memory.
+            ValueError: If a memory is given to a block that was built without a memory, no memory
+                to a block that was built with a memory, or `memory_mask` without a memory.
         """
         self._check_memory(memory, memory_mask)
         max_length = ops.shape(x)[1] + 1 if max_length is None else max_length

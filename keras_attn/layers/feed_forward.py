@@ -61,7 +61,8 @@ class FeedForward(DenseLayer):
         The output `(..., D)`.
 
     Raises:
-        ValueError: If a setting is out of range, or a mask has the wrong shape or floats.
+        ValueError: If a setting is out of range or unknown, the width D is unknown, or a mask has
+            the wrong shape or floats.
 
     Example:
 

@@ -51,7 +51,7 @@ class ImagePreprocessing(keras.layers.Layer):
         Images `(B, rows, columns, 3)` in the compute dtype of the layer.
 
     Raises:
-        ValueError: If a setting is out of range, or an input has the wrong shape.
+        ValueError: If a setting is unknown or out of range, or an input has the wrong shape.
 
     Example:
 

@@ -78,6 +78,7 @@ class LuongAttention(SequenceAttention):
         ValueError: If a setting is unknown, out of range or does not apply; if the widths of
             queries and keys do not match; if an input is missing or has the wrong rank or length;
             if `key` and `projected_key` are both given; or if a mask has floats or the wrong shape.
+        TypeError: If tensors are passed in a list.
 
     Example:
 

@@ -67,7 +67,8 @@ class MultiHeadAttention(HeadsLayer):
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
-            of tokens of each row; with any other padding, they would hide the wrong keys.
+            of tokens of each row; any other padding raises an error if the values of the mask are
+            known, and otherwise makes them hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head (Dehghani et al., 2023):
             "rms_norm" or "layer_norm"; none if None.
         qk_norm_epsilon: Epsilon of the norms of queries and keys.
@@ -96,8 +97,11 @@ class MultiHeadAttention(HeadsLayer):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input is missing
-            or has the wrong rank, batch size or length; if the heads do not divide the width; or if
-            a mask has floats or the wrong shape.
+            or has the wrong rank, batch size or length; if the heads do not divide the width; if a
+            mask has floats or the wrong shape; or if a mask that is known breaks the promise of
+            `right_padding`.
+        TypeError: If tensors are passed in a list, or an argument has a name from another package,
+            such as `dropout` in Keras.
 
     Example:
 

@@ -86,7 +86,8 @@ class MultiHeadSelfAttention(HeadsLayer):
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
-            of tokens of each row; with any other padding, they would hide the wrong keys.
+            of tokens of each row; any other padding raises an error if the values of the mask are
+            known, and otherwise makes them hide the wrong keys.
         positions: How attention depends on positions: "rotary", "alibi", "relative" or None.
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for contexts longer than in training, in the
@@ -130,8 +131,10 @@ class MultiHeadSelfAttention(HeadsLayer):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input has the
-            wrong rank or length; if the heads do not divide the width; or if a mask has floats or
-            the wrong shape.
+            wrong rank or length; if the heads do not divide the width; if a mask has floats or the
+            wrong shape; or if a mask that is known breaks the promise of `right_padding`.
+        TypeError: If `score_mod` or `mask_mod` cannot be called, tensors are passed in a list, or
+            an argument has a name from another package, such as `dropout` in Keras.
 
     Example:
 

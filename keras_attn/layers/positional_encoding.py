@@ -80,9 +80,9 @@ class PositionalEncoding(_AddPositions):
         The output `(B, T, D)` in the compute dtype of the layer.
 
     Raises:
-        ValueError: If `max_wavelength` is not greater than 1; if `x` has the wrong rank or is not
-            floats; if the positions or the mask have the wrong shape; if the positions are not
-            integers; or if the mask has floats.
+        ValueError: If `max_wavelength` is not greater than 1; if `x` has the wrong rank or an
+            unknown width, or is not floats; if the positions or the mask have the wrong shape; if
+            the positions are not integers; or if the mask has floats.
 
     Example:
 
@@ -145,9 +145,9 @@ class LearnedPositionalEncoding(_AddPositions):
 
     Raises:
         ValueError: If `sequence_length` is not a positive integer; if `x` is not floats, or has the
-            wrong rank or a different width than the table; if `x` is longer than the table and no
-            `positions` are given; if the positions or the mask have the wrong shape; if the
-            positions are not integers; or if the mask has floats.
+            wrong rank, an unknown width or a different width than the table; if `x` is longer than
+            the table and no `positions` are given; if the positions or the mask have the wrong
+            shape; if the positions are not integers; or if the mask has floats.
 
     Example:
 

@@ -44,7 +44,7 @@ class SequenceAttention(DenseLayer):
 
     This class implements masks, the softmax, dropout, the average over the values, and windows,
     which let a query see only the keys around one position; `AdditiveAttention` describes them.
-    Every subclass works in an `AttentionDecoder`.
+    Every subclass works in an `AttentionDecoder` if its `attention_dropout` is 0.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
@@ -88,6 +88,7 @@ class SequenceAttention(DenseLayer):
         ValueError: If a setting is unknown, out of range or does not apply; if an input is missing
             or has the wrong rank or length; if `key` and `projected_key` are both given; or if a
             mask has floats or the wrong shape.
+        TypeError: If tensors are passed in a list.
 
     Example:
 

@@ -63,7 +63,8 @@ class TransformerEncoderBlock(TransformerBlock):
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
-            of tokens of each row; with any other padding, they would hide the wrong keys.
+            of tokens of each row; any other padding raises an error if the values of the mask are
+            known, and otherwise makes them hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
             if None. `MultiHeadSelfAttention` describes this and the next five settings in detail.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
@@ -97,7 +98,9 @@ class TransformerEncoderBlock(TransformerBlock):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
-            has the wrong shape; if a mask has floats; or if the heads do not divide the width.
+            has the wrong shape; if a mask has floats; if the heads do not divide the width; or if a
+            mask that is known breaks the promise of `right_padding`.
+        TypeError: If `score_mod` or `mask_mod` cannot be called.
 
     Example:
 

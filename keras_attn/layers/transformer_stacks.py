@@ -76,7 +76,9 @@ class TransformerEncoder(TransformerStack):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
-            has the wrong shape; if a mask has floats; or if the heads do not divide the width.
+            has the wrong shape; if a mask has floats; if the heads do not divide the width; or if a
+            mask that is known breaks the promise of `right_padding`.
+        TypeError: If `score_mod` or `mask_mod` cannot be called.
 
     Example:
 
@@ -210,9 +212,11 @@ class TransformerDecoder(TransformerStack):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
-            has the wrong shape; if a mask has floats; if the heads do not divide the width; if a
-            memory is given to a decoder that was built without a memory; or if no memory is given
-            to a decoder that was built with a memory.
+            has the wrong shape; if a mask has floats or, if it is known, breaks the promise of
+            `right_padding`; if the heads do not divide the width; if a memory is given to a decoder
+            that was built without a memory; if no memory is given to a decoder that was built with
+            a memory; or if `memory_mask` or `cross_attention_mask` is given without a memory.
+        TypeError: If `score_mod` or `mask_mod` cannot be called, or tensors are passed in a list.
 
     Example:
 
@@ -313,7 +317,8 @@ class TransformerDecoder(TransformerStack):
         Raises:
             ValueError: If the layer is not built; if `max_length` is less than P; if an input or a
                 mask has the wrong shape; if a memory is given to a decoder that was built without a
-                memory; or if no memory is given to a decoder that was built with a memory.
+                memory; if no memory is given to a decoder that was built with a memory; or if
+                `memory_mask` is given without a memory.
         """
         padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
         memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))

@@ -65,7 +65,8 @@ class WordByWordAttention(MaskedLayer):
 
     Raises:
         ValueError: If `units` is not a positive integer, an input is missing or has the wrong rank
-            or batch size, or a mask has floats or the wrong shape.
+            or batch size or an unknown width, or a mask has floats or the wrong shape.
+        TypeError: If tensors are passed in a list.
 
     Example:
 

@@ -52,8 +52,8 @@ def with_heads(
         A functional model from the inputs of the encoder to a dict of the logits of each head.
 
     Raises:
-        ValueError: If a head is unknown, is given twice, or needs a pooler that the encoder lacks,
-            or if `num_classes` is missing or not used.
+        ValueError: If there are no heads, if a head is unknown, is given twice, or needs a pooler
+            that the encoder lacks, or if `num_classes` is missing or not used.
 
     Example:
 

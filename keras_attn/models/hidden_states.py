@@ -17,8 +17,8 @@ def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]
     Args:
         model: A model built by `BertConfig` or `RobertaConfig`, with or without heads, or by
             `GptConfig`; it may have been saved and loaded.
-        inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`, `(B,
-            T)`. A model built by `GptConfig` needs no mask if there is no padding.
+        inputs: A dict with `token_ids`, optionally `padding_mask` (all are tokens without it) and,
+            for models with segments, optionally `segment_ids` (all 0 without it), each `(B, T)`.
 
     Returns:
         A list of the embeddings and the output of each block, `(B, T, D)` each. The last output of

@@ -151,8 +151,8 @@ class ImageEncoderConfig(Settings):
 
         Raises:
             DownloadError: If weights cannot be downloaded.
-            ValueError: If the encoder does not support the image size, or the weights file does not
-                exist.
+            ValueError: If the encoder does not support the image size, the weights file does not
+                exist, or Keras is not set to channels last.
         """
         if self.encoder == "small-cnn":
             filters, attention = self.filter_numbers, self.image_attention

@@ -62,8 +62,9 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
-        ValueError: If a setting is out of range or not one of its choices, the heads do not
-            divide the width, `num_segments` is given, or the windows do not match the blocks.
+        ValueError: If a setting is out of range or not one of its choices, the heads do not divide
+            the width, the width of a head is odd, `num_segments` is given, or the windows do not
+            match the blocks.
 
     References:
         - [Warner et al., 2024](https://arxiv.org/abs/2412.13663): ModernBERT.
@@ -224,7 +225,8 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
         ValueError: If a setting is out of range, not one of its choices or not available for
-            ModernBERT, or the heads do not divide the width.
+            ModernBERT, the heads do not divide the width, the width of a head is odd, or the
+            windows do not match the blocks.
 
     Example:
 

@@ -77,8 +77,9 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
 
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
-        ValueError: If a setting is out of range or not one of its choices, `units` is odd, or an
-            option is given that the attention does not use.
+        ValueError: If a setting is out of range or not one of its choices, `units` is odd, an
+            option of the attention is given with `attention="none"`, or `window_size` without
+            `window`.
 
     Example:
 

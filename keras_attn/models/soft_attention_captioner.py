@@ -52,7 +52,7 @@ class SoftAttentionCaptionerConfig(Settings):
 
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
-        ValueError: If a setting is out of range.
+        ValueError: If a setting is out of range, or `activation` is unknown.
 
     Example:
 

@@ -101,7 +101,8 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Ca
         (Keras does not accept lists that mix tensors and arrays.)
 
     Raises:
-        TypeError: If no layer embeds the ids as vectors `(B, S, D)`.
+        TypeError: If the model is not a functional model with one input, or no layer embeds the ids
+            as vectors `(B, S, D)`.
 
     Example:
 

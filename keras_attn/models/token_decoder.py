@@ -119,8 +119,8 @@ class TokenDecoder:
             `step`.
 
         Raises:
-            ValueError: If a prompt has more tokens than the table of positions. In a graph, this
-                cannot be checked for a prompt with a mask.
+            ValueError: If a prompt has more tokens than the table of positions (in a graph, this
+                cannot be checked for a prompt with a mask), or the decoder stack is not built.
         """
         prompt = ops.convert_to_tensor(prompt)
         mask = token_mask(prompt, prompt_mask)

@@ -86,8 +86,9 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
 
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
-        ValueError: If a setting is out of range or not one of its choices, or the heads do not
-            divide the width.
+        ValueError: If a setting is out of range or not one of its choices, the heads do not divide
+            the width, the width of a head is odd with `positions="rotary"`, or the kernel
+            `"chunked"` or `"flash"` is chosen with `attention_dropout`.
 
     Example:
 

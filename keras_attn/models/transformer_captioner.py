@@ -54,7 +54,8 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
         ValueError: If a setting is out of range or not one of its choices, the heads do not divide
-            the width, or the width is odd with `region_positions="sinusoidal"`.
+            the width, the width is odd with `region_positions="sinusoidal"`, or `grid` is not a
+            pair of positive integers.
 
     Example:
 

@@ -147,8 +147,8 @@ class VisualQuestionsConfig(QuestionConfig):
 
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
-        ValueError: If a setting is out of range or not one of its choices, `dim` is odd, or the
-            heads do not divide it.
+        ValueError: If a setting is out of range or not one of its choices, `dim` is odd, the heads
+            do not divide it, or `grid` is not a pair of positive integers.
 
     Example:
 
@@ -263,8 +263,9 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
 
     Raises:
         TypeError: If a setting is unknown or has the wrong type.
-        ValueError: If a setting is out of range or not one of its choices, `dim` is odd, or the
-            heads do not divide it.
+        ValueError: If a setting is out of range or not one of its choices, `dim` is odd, the heads
+            of a Transformer question encoder do not divide it, or `grid` is not a pair of positive
+            integers.
 
     Example:
 

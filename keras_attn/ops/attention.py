@@ -362,7 +362,8 @@ def additive_attention(
         a zero context.
 
     Raises:
-        ValueError: If the mask has floats, or the dropout rate is not in [0, 1).
+        ValueError: If the mask has floats, if a mask that is a NumPy array or a list has an integer
+            other than 0 and 1, or if the dropout rate is not in [0, 1).
 
     Example:
 

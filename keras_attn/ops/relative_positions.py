@@ -40,6 +40,9 @@ def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -
     Returns:
         The rates, float64 `(H / 2,)`.
 
+    Raises:
+        KeyError: If `scaling` has no type, or an unknown type.
+
     Example:
 
     >>> rotary_rates(4, 100.0, {"type": "linear", "factor": 2.0}).round(3).tolist()
@@ -132,6 +135,7 @@ def apply_rotary(
 
     Raises:
         ValueError: If `x` has the wrong rank, or H is odd or unknown.
+        KeyError: If `scaling` has no type, or an unknown type.
 
     Example:
 
