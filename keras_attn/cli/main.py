@@ -114,9 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: Arguments of the command; None for the arguments of the process.
 
     Raises:
-        SystemExit: If the command succeeds (exit code 0), or fails because of wrong arguments, data
-            or files. Unexpected errors are raised unchanged; with `--debug`, also errors of data
-            and files.
+        SystemExit: If the command succeeds (exit code 0), is ended by a signal (128 plus its
+            number), or fails because of wrong arguments (2), or of data, files, packages or memory
+            (1). Unexpected errors are raised unchanged; with `--debug`, also the errors of code 1.
 
     Example:
 

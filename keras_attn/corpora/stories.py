@@ -187,7 +187,7 @@ def story_arrays(
     """Returns the inputs of a `MemoryNetworkConfig` model and the ids of the answers.
 
     Args:
-        stories: N stories.
+        stories: N stories, at least one.
         words: The vocabulary from `story_words`.
 
     Returns:

@@ -172,6 +172,9 @@ class Alignment:
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.
 
+        Raises:
+            ImportError: If matplotlib is not installed.
+
         Example:
 
         >>> figure = Alignment(["dog"], ["Hund"], [[1.0]]).plot()

@@ -230,8 +230,9 @@ def contextual_view(
             lower case; or a dict of lists of strings, keyed by sense, such as
             `WORD_SENSES["spring"]` of `examples/word_senses.py`.
         word: The word.
-        static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the static vector
-            is the mean of the word's token embeddings in the encoder, without positions.
+        static: Static vectors of words: a `WordSpace`, or an object with `words` and `vectors`,
+            such as `WordVectors`. If None, the static vector is the mean of the word's token
+            embeddings in the encoder, without positions.
         top_k: Maximum number of words nearest to the static vector that are returned.
 
     Returns:

@@ -179,7 +179,7 @@ def study_texts(
 
     Raises:
         TypeError: If an input is neither a string nor a pair of strings.
-        ValueError: If there is no text.
+        ValueError: If there is no text, or the model has no self-attention.
 
     Example:
 

@@ -40,9 +40,10 @@ class Explanation:
             such as the answer to a question; None for no frame.
 
     Raises:
-        ValueError: If the numbers of tokens, offsets, weights or segments differ; if a weight is
-            not finite, or a probability is not from 0 to 1; if an offset or `marked` is outside of
-            its text; or if `probabilities` does not contain `label`.
+        ValueError: If the numbers of tokens, offsets, weights or segments differ; if a segment has
+            no text; if a weight is not finite, or a probability is not from 0 to 1; if an offset or
+            `marked` is outside of its text, or `marked` is empty; or if `probabilities` is not
+            empty and does not contain `label`.
 
     Example:
 
@@ -162,6 +163,9 @@ class Explanation:
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
 
         Example:
 

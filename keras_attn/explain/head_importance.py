@@ -86,6 +86,9 @@ class HeadImportance:
         Returns:
             A `matplotlib.figure.Figure`.
 
+        Raises:
+            ImportError: If matplotlib is not installed.
+
         Example:
 
         >>> figure = HeadImportance({"attend": np.array([0.25, 0.5])}, "ablation").plot()

@@ -73,10 +73,15 @@ class Caption:
         Args:
             image: The image: a path, the bytes of a file, or a uint8 array `(H, W, 3)`.
             path: File to write, if any.
-            title: Text above the figure; the caption if None.
+            title: Text above the figure; the words of the caption if None.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.
+
+        Raises:
+            ImportError: If matplotlib or Pillow is not installed.
+            OSError: If the image file is missing or cannot be read.
+            ValueError: If the image is not valid.
         """
         from keras_attn.visualize import plot_caption
 
@@ -149,10 +154,13 @@ class VisualExplanation:
 
         Args:
             path: File to write, if any.
-            title: Text above the figure; the question and the answer if None.
+            title: Text above the figure; the question, the answer and its probability if None.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.
+
+        Raises:
+            ImportError: If matplotlib or Pillow is not installed.
         """
         from keras_attn.visualize import plot_caption
 

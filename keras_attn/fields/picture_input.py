@@ -57,6 +57,8 @@ class PictureInput:
             images; and `number`, int32 `(B,)`, the index of each file's image among them.
 
         Raises:
+            tf.errors.InvalidArgumentError: If a file is damaged, not a supported image, or too
+                large.
             RuntimeError: If a pixel differs from Pillow's by more than `PIXEL_TOLERANCE`.
         """
         import tensorflow as tf

@@ -33,7 +33,8 @@ class SourceText:
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
         prefix: Text that is put before each text.
-        one_line: Whether each run of white space, including line breaks, becomes one space.
+        one_line: Whether white space at both ends is removed, and each other run of white space,
+            including line breaks, becomes one space.
         language: Target language of texts that do not begin with a language mark, if the tokenizer
             has language marks (`keras_attn.text.language_marks`).
         ends: Whether an end token is added to each text. If False, it is only added to texts

@@ -81,6 +81,9 @@ class TurnRows:
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
 
+    Raises:
+        ValueError: If the tokenizer lacks one of `MARKS`.
+
     Example:
 
     >>> from keras_attn.text import BytePairTokenizer

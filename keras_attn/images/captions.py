@@ -216,7 +216,7 @@ def read_caption_csv(
     header: bool | None = None,
     **checks: Unpack[CaptionChecks],
 ) -> CaptionedImages:
-    r"""Reads a table or JSON lines of images and captions, one caption per row.
+    r"""Reads a table, JSON lines or Parquet of images and captions, one caption per row.
 
     Rows with the same image are joined. Cells may be in double quotes, except in `*.tsv` files and
     with `delimiter="\t"`. JSON objects and rows of Parquet files may also have a list of captions.
@@ -225,7 +225,7 @@ def read_caption_csv(
 
     Args:
         path: The table, plain or gzipped: JSON lines if its name ends in `.jsonl`, `.ndjson` or
-            `.json`, Parquet if it ends in `.parquet`, otherwise cells with a delimiter.
+            `.json`, Parquet if it ends in `.parquet` or `.pq`, otherwise cells with a delimiter.
         image: Name or number (from 0) of the column of the images. Its cells are paths, relative to
             `image_dir` unless they are absolute.
         caption: Name or number of the column of the captions.
@@ -239,6 +239,7 @@ def read_caption_csv(
         A `CaptionedImages`, in the order of the images' first rows.
 
     Raises:
+        ImportError: If `path` is a Parquet file, and `pyarrow` is not installed.
         OSError: If the table or the folder is missing or cannot be read.
         ValueError: If there is no such column (the message lists the columns), or a quotation mark
             is never closed; if, with `on_error="error"`, a row has a different number of cells, or

@@ -188,6 +188,7 @@ class FeatureCache:
 
         Raises:
             BlockingIOError: If another process is filling this cache (not detected on Windows).
+            ImportError: If images must be encoded, and Pillow is not installed.
             OSError: If, with `on_error="error"`, a file cannot be read, or if the folder cannot be
                 written to.
             ValueError: If a setting is invalid; if, with `on_error="error"`, an image is broken; or

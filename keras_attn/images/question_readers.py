@@ -26,13 +26,13 @@ def read_question_table(
     header: bool | None = None,
     **checks: Unpack[QuestionChecks],
 ) -> PictureQuestions:
-    r"""Reads a table or JSON lines with an image, a question and an answer in each row.
+    r"""Reads a table, JSON lines or Parquet with an image, a question and an answer in each row.
 
     Cells may be in double quotes, except in `*.tsv` files and with `delimiter="\t"`.
 
     Args:
         path: The table, plain or gzipped: JSON lines if its name ends in `.jsonl`, `.ndjson` or
-            `.json`, Parquet if it ends in `.parquet`, otherwise cells with a delimiter.
+            `.json`, Parquet if it ends in `.parquet` or `.pq`, otherwise cells with a delimiter.
         image: Name or number (from 0) of the column of the images. Its cells are paths, relative to
             `image_dir` unless they are absolute.
         question: Name or number of the column of the questions.
@@ -54,6 +54,8 @@ def read_question_table(
         `summary()`.
 
     Raises:
+        ImportError: If images are read, and Pillow is not installed; or if `path` is a Parquet
+            file, and `pyarrow` is not installed.
         OSError: If the table or the folder is missing or cannot be read.
         ValueError: If there is no such column, or a quotation mark is never closed; if, with
             `on_error="error"`, a row has a different number of cells, or images or texts are bad;
@@ -105,6 +107,7 @@ def read_easy_vqa(path: Location, **checks: Unpack[QuestionChecks]) -> PictureQu
         A `PictureQuestions`.
 
     Raises:
+        ImportError: If images are read, and Pillow is not installed.
         OSError: If the folder or a file is missing or cannot be read.
         ValueError: If the JSON is invalid or has another format; if, with `on_error="error"`,
             questions or images are bad; or if no question is left.
@@ -164,6 +167,7 @@ def read_vqa(
         A `PictureQuestions`.
 
     Raises:
+        ImportError: If images are read, and Pillow is not installed.
         OSError: If the folder or a file is missing or cannot be read.
         ValueError: If the JSON is invalid or has another format; if `image_name` has other fields;
             if, with `on_error="error"`, a question has no annotation, or questions or images are

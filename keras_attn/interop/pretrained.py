@@ -55,7 +55,8 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
-        ImportError: If `place` is a name or a preset, and the package that loads it is not
+        ImportError: If `place` is a name, a preset or a backbone, and the package that loads it is
+            not installed; or if the tokenizer is a SentencePiece model, and `sentencepiece` is not
             installed.
         OSError: If `place` is a name or a preset that cannot be loaded.
         TypeError: If `place` is an object of another class.
@@ -131,7 +132,8 @@ def load_pretrained(
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
-        ImportError: If `place` is a name or a preset, and the package that loads it is not
+        ImportError: If `place` is a name, a preset or a backbone, and the package that loads it is
+            not installed; or if the tokenizer is a SentencePiece model, and `sentencepiece` is not
             installed.
         OSError: If `place` is a name or a preset that cannot be loaded.
         TypeError: If `place` is an object of another class.

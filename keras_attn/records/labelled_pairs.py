@@ -149,7 +149,7 @@ def read_labelled_pairs(
     |---|---|
     | `"csv"`, `"tsv"` | a table with a header and the columns `premise`, `hypothesis` and `label` |
     | `"json_lines"` | a JSON object on each line, with `premise`, `hypothesis` and `label`; or a Parquet file or `Rows` with these columns |
-    | `"sick"` | SICK's table, with `sentence_A`, `sentence_B` and `entailment_label` |
+    | `"sick"` | SICK's table, with `sentence_A`, `sentence_B` and `entailment_label` (`entailment_judgment` in SemEval's parts) |
     | `"snli"` | SNLI's and MultiNLI's JSON lines, with `sentence1`, `sentence2` and `gold_label` |
 
     `"auto"` infers the format from the first line, then from the file name. Pairs with the label

@@ -88,7 +88,7 @@ def application(
         True; when it stops, their threads end.
 
     Raises:
-        ImportError: If Starlette is not installed.
+        ImportError: If Starlette or `prometheus_client` is not installed.
 
     Example:
 

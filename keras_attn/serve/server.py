@@ -36,7 +36,7 @@ def serve(
         device: `"cpu"` computes on the CPU; any other value leaves the choice to the backend.
 
     Raises:
-        ImportError: If Starlette or uvicorn is not installed.
+        ImportError: If Starlette, uvicorn or `prometheus_client` is not installed.
         SystemExit: If the server cannot listen on the address and port, for example because the
             port is in use.
     """

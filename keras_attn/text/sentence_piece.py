@@ -29,11 +29,12 @@ class SentencePieceTokenizer(PlacedTokenizer):
     r"""Tokenizer with a SentencePiece model.
 
     The model defines the normalization of texts: `nmt_nfkc` unifies characters that look the same
-    and collapses white space, and `identity` keeps the text. The tokenizer then puts a space before
-    the text, writes spaces as `▁`, and splits the text into the most probable pieces (unigram) or
-    by merges (BPE). Pieces cross word boundaries only if the model was trained that way. A
-    character that the model lacks becomes its UTF-8 bytes (`<0xE2>`) if the model has byte
-    fallback; otherwise, a run of such characters is one unknown token, which is decoded as `" ⁇ "`.
+    and collapses white space, and `identity` keeps the text. Unless the model has the setting
+    `add_dummy_prefix=False`, a space is put before the text. The tokenizer then writes spaces as
+    `▁`, and splits the text into the most probable pieces (unigram) or by merges (BPE). Pieces
+    cross word boundaries only if the model was trained that way. A character that the model lacks
+    becomes its UTF-8 bytes (`<0xE2>`) if the model has byte fallback; otherwise, a run of such
+    characters is one unknown token, which is decoded as `" ⁇ "`.
     Control symbols such as `</s>` never result from a text; user-defined symbols in a text are
     always recognized.
 
@@ -66,6 +67,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         end_tokens: Tokens that end a text in addition to `end_token`.
 
     Raises:
+        ImportError: If the package `sentencepiece` is not installed.
         TypeError: If `model` is not bytes, or a token is not a string.
         ValueError: If the model is damaged, or the vocabulary lacks a given or default token,
             contains a token twice, or lacks more than half of the model's pieces.
@@ -194,6 +196,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
             A `SentencePieceTokenizer`.
 
         Raises:
+            ImportError: If the package `sentencepiece` is not installed.
             TypeError: If an element of `texts` is not a string.
             ValueError: If there is no text, `model_type` is unknown, or `vocabulary_size` is too
                 small for the characters or, unless `allow_fewer` is True, too large for the texts.
@@ -219,7 +222,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
             text: A string.
 
         Returns:
-            The string normalized by the model, without the space that the model puts before it.
+            The string normalized by the model, without the space that the model may put before it.
 
         Raises:
             TypeError: If `text` is not a string.

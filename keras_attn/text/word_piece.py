@@ -146,6 +146,7 @@ class WordPieceTokenizer(PlacedTokenizer):
             A `WordPieceTokenizer`.
 
         Raises:
+            ImportError: If the package `tokenizers` is not installed.
             TypeError: If an element of `texts` is not a string.
             ValueError: If `texts` is an iterator or has no character, or `vocabulary_size` is too
                 small for the characters or, unless `allow_fewer` is True, too large for the texts.

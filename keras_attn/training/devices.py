@@ -38,9 +38,11 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
         The chosen kind of device, `"cpu"` or `"gpu"`.
 
     Raises:
-        ValueError: If `device` or `devices` is invalid.
+        ValueError: If `device` or `devices` is invalid, or the environment names the processes
+            incompletely.
         RuntimeError: If the backend sees no GPU or fewer devices than requested; if several devices
-            are requested on PyTorch; or if there are several processes on a backend other than JAX.
+            are requested on PyTorch; or if there are several processes on a backend other than JAX,
+            or they cannot be reached.
 
     Example:
 

@@ -115,7 +115,8 @@ def model_parallel(
         sharded weight, creating the model raises a ValueError.
 
     Raises:
-        ValueError: If the numbers of shards do not match the number of devices.
+        ValueError: If a number of shards is not a positive integer, or the numbers of shards do not
+            match the number of devices.
         RuntimeError: If the backend is not JAX.
 
     Example:

@@ -28,8 +28,8 @@ class AttentionSteps:
 
     `weights` and `context` are the results of the layer itself.
 
-    Arrays other than `visible` are float32. H is the width of queries and keys, and Hv the width of
-    values.
+    The arrays among the arguments are float32, except `visible`. H is the width of queries and
+    keys, and Hv the width of values.
 
     Args:
         path: Path of the layer.
@@ -108,8 +108,8 @@ def attention_steps(
         An `AttentionSteps`, which `attention_steps_page` shows.
 
     Raises:
-        ValueError: If no layer matches `path`, the head or the row does not exist, there are more
-            tokens than queries or keys, or the layer is not supported.
+        ValueError: If no layer matches `path`, the head or the row does not exist, there are no
+            tokens, or more tokens than queries or keys, or the layer is not supported.
 
     Example:
 

@@ -108,8 +108,10 @@ class AttentionView:
             shows them for parts with `paths`. If None, heads cannot be switched off.
 
     Raises:
+        ImportError: If `image` is a file or a large array, and Pillow is not installed.
+        OSError: If the image file is missing or cannot be read.
         ValueError: If there is no part; if an image or a grid is missing, or given without being
-            needed; or if the grid or the focus does not match the parts.
+            needed; if the image is not valid; or if the grid or the focus does not match the parts.
 
     Example:
 

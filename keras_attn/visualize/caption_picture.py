@@ -28,7 +28,7 @@ def plot_caption(
     each word, overlaid with the word's map, which is smoothed between the regions. A copy is
     brightest where the map is greatest, and dark where the map is 0. Each map is scaled to its own
     maximum, so that brightness cannot be compared between words. Drawing needs matplotlib (extra
-    `examples`) and Pillow (extra `captioning`), and opens no window.
+    `plots`) and Pillow (extra `captioning`), and opens no window.
 
     Args:
         image: A path, the bytes of a file, or an array `(H, W, 3)` with values from 0 to 255. It is
@@ -44,6 +44,8 @@ def plot_caption(
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
+        ImportError: If matplotlib or Pillow is not installed.
+        OSError: If the image file is missing or cannot be read.
         ValueError: If `words` is not a list of words and maps, a map or the image has the wrong
             shape or values, or `columns` is not a positive integer.
 

@@ -16,7 +16,7 @@ def plot_head_importance(
 
     Heads with positive importance, which help the model, are red, and heads with negative
     importance are blue; all layers share one colour scale. Drawing needs matplotlib (extra
-    `examples`), and opens no window.
+    `plots`), and opens no window.
 
     Args:
         values: The importance `(N,)` of the N heads of each layer, keyed by the layer's name.
@@ -27,6 +27,7 @@ def plot_head_importance(
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
+        ImportError: If matplotlib is not installed.
         ValueError: If there is no head.
 
     Example:

@@ -32,7 +32,7 @@ def plot_attention_heads(
     weight, so that attention spread evenly over a hundred tokens remains visible. The rows and
     columns of the maps are labelled with the tokens if there is room: if the texts have at most 8
     tokens, or the maps of a layer have fewer than about 170 columns in total. Drawing needs
-    matplotlib (extra `examples`), and opens no window.
+    matplotlib (extra `plots`), and opens no window.
 
     Args:
         weights: Weights `(heads, T, S)` of each layer, or the result of `AttentionMaps.select` for
@@ -46,6 +46,7 @@ def plot_attention_heads(
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
+        ImportError: If matplotlib is not installed.
         ValueError: If there is no layer or no token, the shapes of the weights do not match the
             numbers of tokens, or a weight is negative or not finite.
 

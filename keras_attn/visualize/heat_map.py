@@ -21,7 +21,7 @@ def plot_attention(
     """Draws a heat map of attention weights, as in figure 3 of Bahdanau et al., 2015.
 
     Rows are queries (target tokens), and columns are keys (source tokens). The darkest colour means
-    1, and white means 0. Drawing needs matplotlib (extra `examples`), and opens no window.
+    1, and white means 0. Drawing needs matplotlib (extra `plots`), and opens no window.
 
     Args:
         weights: Attention weights `(T, S)`.
@@ -34,6 +34,7 @@ def plot_attention(
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
+        ImportError: If matplotlib is not installed.
         ValueError: If the shape of the weights does not match the numbers of tokens.
 
     Example:

@@ -30,7 +30,7 @@ def plot_text_weights(
 ) -> Any:
     """Draws a text with its tokens shaded by weight.
 
-    Drawing needs matplotlib (extra `examples`), and opens no window. Letters that no installed font
+    Drawing needs matplotlib (extra `plots`), and opens no window. Letters that no installed font
     contains are drawn as boxes, with a warning, and all text runs from left to right. For such
     letters, coloured emoji and Arabic, use `text_weights_html`.
 
@@ -43,6 +43,9 @@ def plot_text_weights(
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
 
     Example:
 

@@ -75,8 +75,8 @@ def word_map_page(
         words: The words on the map, or a number n for the first n words.
         top_k: Number of nearest neighbours, among all words of the space, that a click on a word
             shows.
-        places: Positions of the N words, numbers from 0 to 1, `(N, 2)`; computed by `word_places`
-            if None.
+        places: Positions of the N distinct words, numbers from 0 to 1, `(N, 2)`; computed by
+            `word_places` if None.
         title: Heading of the page.
         seed: Seed of `word_places`.
 
