@@ -196,7 +196,8 @@ def beam_search(
             finished sequences leave the beam, and the K best finished sequences are kept. With
             True, a row stops when K sequences have finished. With False, it stops when no open
             beam, at its current length, has a better score than the K-th best finished sequence.
-            With "never", it stops when no open beam can reach a better score at any length.
+            With "never", it stops when no open beam can reach a better score at any length. With
+            `num_beams=1`, all values work like None.
         min_length: Minimum number of new tokens, including the end token; an integer, or a tensor
             `()` or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.

@@ -114,8 +114,9 @@ def ablate(
             `attention_bias`, unless the call was compiled before; or if a pattern is not a matrix
             of finite numbers of at least 0, or is smaller than the attention weights of a call.
         RuntimeError: If a model with a fixed pattern is called in a compiled function or in cached
-            steps, if no eager call reached a layer with a fixed pattern, or if the changed weights
-            of `"zero"` or `"uniform"` were changed again in the block, for example by training.
+            steps, if no eager call reached a layer with a fixed pattern, or if the weights that
+            `replace="zero"` or `replace="uniform"` changed are changed again in the block, for
+            example by training.
 
     Example:
 

@@ -68,7 +68,7 @@ class MultiHeadAttention(HeadsLayer):
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
             of tokens of each row; any other padding raises an error if the values of the mask are
-            known, and otherwise makes them hide the wrong keys.
+            known, and otherwise makes the kernels hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head (Dehghani et al., 2023):
             "rms_norm" or "layer_norm"; none if None.
         qk_norm_epsilon: Epsilon of the norms of queries and keys.

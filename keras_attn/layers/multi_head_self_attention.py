@@ -87,7 +87,7 @@ class MultiHeadSelfAttention(HeadsLayer):
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
             of tokens of each row; any other padding raises an error if the values of the mask are
-            known, and otherwise makes them hide the wrong keys.
+            known, and otherwise makes the kernels hide the wrong keys.
         positions: How attention depends on positions: "rotary", "alibi", "relative" or None.
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for contexts longer than in training, in the

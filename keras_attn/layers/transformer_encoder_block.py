@@ -64,7 +64,7 @@ class TransformerEncoderBlock(TransformerBlock):
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
             of tokens of each row; any other padding raises an error if the values of the mask are
-            known, and otherwise makes them hide the wrong keys.
+            known, and otherwise makes the kernels hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
             if None. `MultiHeadSelfAttention` describes this and the next five settings in detail.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.

@@ -21,6 +21,13 @@ class QuestionRows(keras.layers.Layer):
     | `"questions"` | a tensor of words | `(B Q, T)`, or `(B Q, T, D)`: a row for each question |
     | `"pictures"` | a tensor of words | `(B, Q T)`, or `(B, Q T, D)`: a row for each image |
     | `"answers"` | `(B Q, D)` | `(B, Q, D)` |
+
+    Args:
+        form: `"questions"`, `"pictures"` or `"answers"`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Raises:
+        ValueError: If `form` is unknown.
     """
 
     def __init__(self, form: str, **kwargs):
