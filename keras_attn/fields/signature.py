@@ -94,6 +94,9 @@ class Together:
         Args:
             *values: The raw values of each input, in the order of `fields`. If the field of an
                 input is None, its values are returned unchanged.
+
+        Raises:
+            ValueError: If there are more or fewer values than `fields`.
         """
         return _arrays(
             {name: None if field is None else field.encode for name, field in self.fields.items()},

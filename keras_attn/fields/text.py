@@ -95,7 +95,8 @@ def checked_inputs(inputs: Any, pairs: bool) -> list[str | tuple[str, str]]:
         A list of strings, or of tuples of two strings.
 
     Raises:
-        TypeError: If an input is neither a string nor a pair of strings.
+        TypeError: If an input is neither a string nor a pair of strings, or `inputs` is a single
+            string, a dict, a set or a table.
         ValueError: If an input is a pair and `pairs` is False, or a string and `pairs` is True.
 
     Example:

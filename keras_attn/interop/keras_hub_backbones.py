@@ -57,6 +57,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
 
     Raises:
         ImportError: If KerasHub is not installed.
+        TypeError: If `model` is not a Keras model.
         ValueError: If KerasHub cannot express the model, or the model does not have the settings of
             `config`.
 

@@ -91,7 +91,8 @@ def save_pretrained(
     Raises:
         FileExistsError: If the folder is not empty.
         ImportError: If `tokenizer` is a `BytePairTokenizer`, and `tokenizers` is not installed.
-        TypeError: If `config` is not a supported config, or `tokenizer` has the wrong class for it.
+        TypeError: If `model` is not a Keras model, `config` is not a supported config, or
+            `tokenizer` has the wrong class for it.
         ValueError: If transformers has no class for the model, the model does not have the settings
             of `config`, or `labels`, `sentences` or `tokenizer` do not match the model.
 

@@ -303,7 +303,8 @@ class BytePairTokenizer(PlacedTokenizer):
             A `GraphBytePair`, for `tf.data` pipelines and SavedModels.
 
         Raises:
-            ImportError: If TensorFlow is not installed.
+            ImportError: If TensorFlow is not installed; or if `tokenizers` is not installed, unless
+                `pattern` is `"keras_attn"`.
 
         Example:
 

@@ -316,8 +316,8 @@ def fit_resumable(
     Raises:
         TypeError: If `batches` has another type, such as a `tf.data.Dataset`. Train on such data
             with `model.fit` and `keras.callbacks.BackupAndRestore`, which resumes whole epochs.
-        ValueError: If the checkpoint belongs to another run, `callbacks` has another number of
-            callbacks with `memory` and `remember`, or weights become infinite or NaN.
+        ValueError: If the checkpoint is damaged or belongs to another run, `callbacks` has another
+            number of callbacks with `memory` and `remember`, or weights become infinite or NaN.
         OSError: If the checkpoint cannot be written. The previous file is still valid.
 
     Example:

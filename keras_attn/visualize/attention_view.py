@@ -199,6 +199,8 @@ class AttentionView:
             An `AttentionView` with a part for each kind of attention.
 
         Raises:
+            ImportError: If `image` is a file or a large array, and Pillow is not installed.
+            OSError: If the image file is missing or cannot be read.
             ValueError: If the tokens do not match the maps, tokens that the maps need are missing,
                 the row does not exist, or the image or the grid does not match the maps.
 
@@ -257,6 +259,8 @@ class AttentionView:
             An `AttentionView` with one part, which has one layer and one head.
 
         Raises:
+            ImportError: If `image` is a file or a large array, and Pillow is not installed.
+            OSError: If the image file is missing or cannot be read.
             ValueError: If there is no word, a map has the wrong shape or values, the maps differ in
                 size, or the image is not valid.
 

@@ -87,6 +87,7 @@ def attention_viewer(
         The page as an HTML string; write it as UTF-8.
 
     Raises:
+        ImportError: If a view has an image, and Pillow is not installed.
         ValueError: If there is no view, or a view does not contain the focus.
 
     Example:
