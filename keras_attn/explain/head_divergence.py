@@ -40,8 +40,8 @@ def head_divergence(
         `layer * heads + head` belongs to head `head` of layer `layer`.
 
     Raises:
-        ValueError: If the shapes of maps and masks do not match, a token attends to padding, or
-            there is no word.
+        ValueError: If there is no self-attention, the shapes of maps and masks do not match, a
+            weight is negative or not finite, a token attends to padding, or there is no word.
 
     Example:
 

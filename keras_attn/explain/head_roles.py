@@ -225,8 +225,8 @@ def head_roles(
         A `HeadRoles`.
 
     Raises:
-        ValueError: If the shapes of maps and masks do not match, a token attends to padding, or
-            there is no word.
+        ValueError: If there is no self-attention, the shapes of maps and masks do not match, a
+            weight is negative or not finite, a token attends to padding, or there is no word.
 
     Example:
 
