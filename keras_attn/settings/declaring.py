@@ -183,11 +183,11 @@ class Entry(NamedTuple):
 class Settings:
     """Base class of settings dataclasses, which check their values when they are created.
 
-    The fields of a subclass are declared with `setting` and `size`. An integer becomes a float
-    where a float is expected.
+    The fields of a subclass are declared with `setting` and `size`. An integer becomes a float, a
+    list or a string a tuple, and a path a string where this type is expected.
 
     Raises:
-        TypeError: If a value has the wrong type.
+        TypeError: If a setting is unknown, or a value has the wrong type.
         ValueError: If a value is out of range or not among the `choices`, a float is not finite, or
             the `check` of a setting refuses its value.
 

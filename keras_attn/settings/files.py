@@ -30,7 +30,7 @@ def read_settings(
         does not contain a table, its dict is empty.
 
     Raises:
-        FileNotFoundError: If the file does not exist.
+        FileNotFoundError: If the file does not exist, or is a folder.
         ValueError: If the file is not TOML, or has unknown tables or keys, or keys outside of a
             table.
 
@@ -81,6 +81,7 @@ def write_settings(path: str | os.PathLike, sections: Mapping[str, Section]) -> 
         sections: A dict from table names to `Settings` or a `Choice`. Sizes are not written.
 
     Raises:
+        OSError: If the file cannot be written, for example because its folder does not exist.
         ValueError: If a string cannot be encoded as UTF-8.
 
     Example:

@@ -110,8 +110,8 @@ class Kinds(Mapping[str, type[Settings]]):
 
         Raises:
             TypeError: If a setting has the wrong type, or a required size is missing.
-            ValueError: If `config` is of another type, the kind or a setting is unknown, or a value
-                is out of range.
+            ValueError: If `config` is of another type, the kind or a setting is unknown, a value is
+                out of range, or settings contradict each other.
         """
         if isinstance(config, str):
             config = {self.key: config}
@@ -184,8 +184,8 @@ class Kinds(Mapping[str, type[Settings]]):
         Raises:
             TypeError: If `values` is of another type, or a setting is unknown or has the wrong
                 type.
-            ValueError: If the kind is unknown, a setting belongs to another kind, or a value is out
-                of range.
+            ValueError: If the kind is unknown, a setting belongs to another kind, a value is out of
+                range, or settings contradict each other.
         """
         if isinstance(values, Choice):
             return values

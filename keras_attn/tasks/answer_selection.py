@@ -406,6 +406,14 @@ class AnswerSelector(TextVectors):
 
         Returns:
             An `AnswerSelector` that is ready to use.
+
+        Raises:
+            ImportError: If `place` is a hub name, and the package that downloads it is not
+                installed.
+            OSError: If the file or folder does not exist, or the model cannot be downloaded.
+            TypeError: If an answer is not a string, or a setting is unknown or has the wrong type.
+            ValueError: If the backbone has no encoder or no tokenizer, there is no answer, an
+                answer is empty, or a setting is out of range.
         """
         settings = cls.data_of((), {"backbone": str(place), **data})
         chosen = tuple(listed(answers, "answers"))
@@ -423,6 +431,9 @@ class AnswerSelector(TextVectors):
         Returns:
             `ScoredPairBatches` with one pair for each question and right answer, and labels for
             `InBatchCrossEntropy`.
+
+        Raises:
+            ValueError: If there is no question, or an example has the wrong form.
         """
         checked = checked_selection_questions(examples)
         every = dict.fromkeys(answer for x in checked for answer in x.answers)
@@ -523,6 +534,8 @@ class AnswerSelector(TextVectors):
             recall.
 
         Raises:
+            ImportError: If words are searched and `bm25s` is not installed.
+            TypeError: If a setting is unknown.
             ValueError: If there is no example, an example has the wrong form, a right answer is not
                 among the candidates, or a setting is out of range.
         """
@@ -533,11 +546,18 @@ class AnswerSelector(TextVectors):
 
         Args:
             examples: Questions with right answers, as for `evaluate`.
-            **search: Settings of the search, such as `by` and `reranker`.
+            **search: Settings of the search, such as `by` and `reranker`. Other settings have the
+                defaults of class `Use`, also if `own_use` has other values.
 
         Returns:
             For each question, the ranks of its right answers, counted from 1, in ascending order.
             Equal scores share the mean of their ranks.
+
+        Raises:
+            ImportError: If words are searched and `bm25s` is not installed.
+            TypeError: If a setting is unknown.
+            ValueError: If there is no question, an example has the wrong form, a right answer is
+                not among the candidates, or a setting is out of range.
         """
         return self.measured(self.checked(examples), self.Use.made(search))
 
@@ -547,12 +567,19 @@ class AnswerSelector(TextVectors):
         Args:
             examples: Questions with right answers, as for `evaluate`.
             **search: Settings of the search: `by`, `lexical_weight`, `batch_size`, and `negatives`,
-                the number of wrong answers for each right answer.
+                the number of wrong answers for each right answer. Settings that are not given have
+                the defaults of class `Use`, also if `own_use` has other values.
 
         Returns:
             A list of `ScoredPair`s for `SimilarityScorer`. Pairs of a question and a right answer
             have score 1; pairs of a question and one of the best wrong answers of the search have
             score 0.
+
+        Raises:
+            ImportError: If words are searched and `bm25s` is not installed.
+            TypeError: If a setting is unknown.
+            ValueError: If there is no question, an example has the wrong form, or a setting is out
+                of range.
         """
         checked, use = checked_selection_questions(examples), self.Use.made(search)
         own = [x.candidates or self.answers for x in checked]
@@ -585,8 +612,9 @@ class AnswerSelector(TextVectors):
         Args:
             questions: A question, or a list of questions.
             use: Settings of class `Use`.
-            candidates: For each question, the answers to choose from, instead of the answers of the
-                task. Word frequencies are then counted over all distinct candidates in the call.
+            candidates: For each question, a list of the answers to choose from (for one question,
+                only this list), instead of the answers of the task. Word frequencies are then
+                counted over all distinct candidates in the call.
 
         Returns:
             A list of `FoundAnswer`s for one question, the best first, or a list of lists for a list
@@ -597,7 +625,7 @@ class AnswerSelector(TextVectors):
             TypeError: If an input is not a string, or a setting is unknown.
             ValueError: If a setting is out of range or not one of its choices, `rerank_depth` is
                 less than `top_k` with a reranker, the numbers of candidate lists and questions
-                differ, or a score is not finite.
+                differ, a question has an empty list of candidates, or a score is not finite.
         """
         if 0 < use.depth < use.top_k:
             raise ValueError(
@@ -681,9 +709,9 @@ class AnswerSelector(TextVectors):
             returns a page.
 
         Raises:
-            TypeError: If an input is not a string.
-            ValueError: If `method` has another value, or if `method="attention"` and the encoder
-                has no attention.
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If `method` has another value, a setting is out of range, or
+                `method="attention"` and the encoder has no attention.
         """
         search = self.Use(top_k=1, batch_size=use.batch_size)
         best = [x for (x,) in self.results(questions, search)]

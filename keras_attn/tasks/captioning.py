@@ -330,8 +330,8 @@ class Captioner(PictureTask, SequenceToSequence):
         """Reads the captioned images of all parts of a file or folder.
 
         Args:
-            path: The file or folder. If it is empty, emoji are read with `format` `"auto"` or
-                `"emoji"`.
+            path: The file or folder, or a table in memory as `keras_attn.records.Rows`. If it is
+                empty, emoji are read with `format` `"auto"` or `"emoji"`.
             data: Settings of class `Data`. `format` is the format of the captions, which are
                 converted to lower case if `lowercase` is True.
 
@@ -346,7 +346,8 @@ class Captioner(PictureTask, SequenceToSequence):
         cls, examples: Sequence[CaptionedImage] | CaptionedPictures, data: CaptioningData
     ) -> Any:
         """Splits images at random into a list of training images and a list of development images;
-        images with the same bytes stay together."""
+        images with the same bytes stay together. Raises a ValueError if there are fewer than two
+        different images."""
         pairs: Sequence[Any] = examples
         if isinstance(examples, CaptionedPictures):
             pairs = list(zip(examples.pictures, examples.captions, strict=True))
@@ -741,8 +742,8 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Raises:
             OSError: If a file does not exist or cannot be read.
-            TypeError: If an input is not an image.
-            ValueError: If an image is broken, or a setting is not a number or is out of range.
+            TypeError: If an input is not an image, or a setting is unknown or has the wrong type.
+            ValueError: If an image is broken, or a setting is out of range.
         """
         use = dataclasses.replace(use, num_return_sequences=1 if return_attention else None)
         results = self._captions_of(images, use, on_error, stacklevel=6)  # who called `predict`
@@ -762,7 +763,8 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Raises:
             OSError: If a file does not exist or cannot be read.
-            ValueError: If an image is broken.
+            TypeError: If an input is not an image, or a setting is unknown.
+            ValueError: If an image is broken, or a setting is out of range.
         """
         uses = self.of_each(use, len(images))
         return [self.view(image, None, own) for image, own in zip(images, uses, strict=True)]
@@ -864,7 +866,8 @@ class Captioner(PictureTask, SequenceToSequence):
 
     def measured(self, examples: CaptionedPictures, use: CaptioningUse) -> list[str]:
         """Returns a caption for each image. The regions of the images are kept in the folder
-        `use.cache_dir`, unless it is empty."""
+        `use.cache_dir`, unless it is empty. Raises an ImportError if `pycocoevalcap` is not
+        installed."""
         metrics_folder()  # before the work
         settings = {**use.to_dict(), "cache_dir": ""}
         if not use.cache_dir:
@@ -898,7 +901,10 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Raises:
             ImportError: If `pycocoevalcap` is not installed.
-            ValueError: If an example is not a captioned image, or an image is broken.
+            OSError: If an image does not exist or cannot be read.
+            TypeError: If an image has the wrong type, or a setting is unknown.
+            ValueError: If there is no example, an example is not a captioned image, an image is
+                broken, or a setting is out of range.
         """
         names = examples.names()
         return caption_scores(

@@ -351,7 +351,7 @@ class Talker(SequenceToSequence):
         """Reads dialogues, and returns an `Exchange` for each answer.
 
         Args:
-            path: The file or folder of dialogues.
+            path: The file of dialogues, or a table in memory as `keras_attn.records.Rows`.
             data: Settings of class `Data`. Only answers of `speaker` are returned, if it is not
                 empty, each with at most `max_turns` turns before it.
 
@@ -360,7 +360,9 @@ class Talker(SequenceToSequence):
             answer.
 
         Raises:
-            ValueError: If no turn of the speaker answers another turn, or a dialogue is bad.
+            FileNotFoundError: If the file does not exist.
+            ValueError: If no turn of the speaker answers another turn, or a dialogue is bad and
+                `data.on_error` is `"error"`.
         """
         return exchanges(_read(path, data), data.speaker, data.max_turns)
 
@@ -704,7 +706,7 @@ class Talker(SequenceToSequence):
             A string, or a list of strings for a list.
 
         Raises:
-            TypeError: If a turn is not a string.
+            TypeError: If a turn is not a string, or a setting is unknown.
             ValueError: If a setting is out of range or belongs to the other kind of search, or if
                 `mutual_information` is above 0 and the model did not learn answers without turns.
         """
@@ -723,6 +725,10 @@ class Talker(SequenceToSequence):
 
         Returns:
             A string, or a list of strings for a list.
+
+        Raises:
+            TypeError: If a turn is not a string, or a setting is unknown.
+            ValueError: If a setting is refused as in `predict`.
         """
         return self.predict(conversations, **settings)
 
@@ -799,7 +805,7 @@ class Talker(SequenceToSequence):
             by `align`. `page` creates an HTML page from a list of `Alignment`s.
 
         Raises:
-            TypeError: If a turn is not a string.
+            TypeError: If a turn is not a string, or a setting is unknown.
             ValueError: If all turns of a conversation are blank, there is no attention to the
                 turns, or a setting is refused as in `predict`.
         """
@@ -841,6 +847,9 @@ class Talker(SequenceToSequence):
         Returns:
             The perplexity per token, over the N tokens of all answers, including end tokens. If an
             answer is longer than `max_answer`, its first `max_answer` tokens count.
+
+        Raises:
+            ValueError: If there are no exchanges, or an exchange has the wrong form.
         """
         examples = checked_exchanges(exchanges)
         rows = self.field.encode([x.turns for x in examples])["source_ids"]
@@ -889,7 +898,12 @@ class Talker(SequenceToSequence):
             other scores of the answers of the model and of the baselines.
 
         Raises:
-            ValueError: If there are no exchanges, or no word of the answers has a vector.
+            FileNotFoundError: If the file of word vectors does not exist.
+            ImportError: If `sacrebleu` is not installed, or if there are training exchanges and
+                scikit-learn is not installed.
+            TypeError: If a setting is unknown.
+            ValueError: If there are no exchanges, an exchange has the wrong form, a setting is out
+                of range, or no word of the answers has a vector.
         """
         answers, use = results
         train = listed(

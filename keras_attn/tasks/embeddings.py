@@ -556,7 +556,8 @@ class WordEmbedder(Task[Texts]):
             words, or a word without a vector.
 
         Raises:
-            TypeError: If an input is not a string.
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If a setting is out of range.
         """
         rounded = EmbeddingsUse(top_k=rounded_count(use.top_k))
         rows = []
@@ -657,7 +658,9 @@ class WordEmbedder(Task[Texts]):
 
         Raises:
             FileNotFoundError: If a file does not exist.
-            ValueError: If a file has the wrong format.
+            TypeError: If a setting is unknown or has the wrong type.
+            ValueError: If a file has the wrong format, a setting is out of range, or settings name
+                no file.
         """
         first = tests.first if first is None else first
         asked = any(tests.analogies.values())

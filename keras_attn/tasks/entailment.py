@@ -195,7 +195,7 @@ class EntailmentClassifier(ClassTask):
 
     @classmethod
     def read(cls, data: EntailmentData) -> Examples:
-        """Reads labelled pairs: a table with named columns, JSON lines, SICK or SNLI.
+        """Reads labelled pairs: a table with named columns, JSON lines, Parquet, SICK or SNLI.
 
         The pairs of --dev, SICK's trial pairs, or held-out pairs with different premises determine
         the best weights. No test set is read.
@@ -210,8 +210,8 @@ class EntailmentClassifier(ClassTask):
 
     @classmethod
     def read_file(cls, path: Location, data: EntailmentData) -> LabelledPairs:
-        """Reads labelled pairs from a file in the format `data.format`, and returns them as
-        `keras_attn.records.LabelledPairs`."""
+        """Reads all labelled pairs of a file in the format `data.format`, or of a table in memory,
+        and returns them as `keras_attn.records.LabelledPairs`."""
         return _read(path, data)
 
     @classmethod
@@ -226,8 +226,9 @@ class EntailmentClassifier(ClassTask):
 
     @classmethod
     def split(cls, examples: Sequence[LabelledPair], data: EntailmentData) -> Any:
-        """Splits pairs into a list of training pairs and a list of development pairs, so that no
-        premise is in both."""
+        """Splits pairs at random into a list of training pairs and a list of development pairs, so
+        that no premise is in both, and each label is in the training pairs. Raises a ValueError if
+        all pairs have the same premise."""
         return split_by_premise(examples, data.dev_share, data.split_seed)
 
     def read_test(self, test: EntailmentTest, data: EntailmentData) -> LabelledPairs:

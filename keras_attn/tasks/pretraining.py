@@ -571,9 +571,10 @@ class Pretrainer(EncoderTask):
             `max_length` tokens have no predictions.
 
         Raises:
-            TypeError: If an input is neither a string nor a pair of strings.
-            ValueError: If a pair is given to an encoder that has not learned next sentences, or
-                `top_k` is greater than the vocabulary.
+            TypeError: If an input is neither a string nor a pair of strings, or a setting is
+                unknown.
+            ValueError: If a pair is given to an encoder that has not learned next sentences, a
+                setting is out of range, or `top_k` is greater than the size of the vocabulary.
         """
         if use.top_k > self.tokenizer.vocabulary_size:
             raise ValueError(

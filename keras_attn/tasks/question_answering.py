@@ -224,7 +224,7 @@ class QuestionAnswerer(WindowedTask):
 
     @classmethod
     def read_file(cls, path: Location, data: QuestionAnsweringData) -> Any:
-        """Reads questions with answers, from SQuAD's JSON or JSON lines.
+        """Reads questions with answers, from SQuAD's JSON, JSON lines or Parquet.
 
         Args:
             path: The file, or a table in memory as `keras_attn.records.Rows`.
@@ -299,8 +299,9 @@ class QuestionAnswerer(WindowedTask):
             `EncoderBatches` of windows, each labelled with the position of an answer.
 
         Raises:
-            ValueError: If a question is too long and `long_questions="error"`, there is no window
-                with an answer, or a question has no answer although `unanswerable` is False.
+            TypeError: If an example has the wrong form.
+            ValueError: If a question is too long and `long_questions="error"`, no window can be
+                labelled, or a question has no answer although `unanswerable` is False.
         """
         if long_questions is None:
             long_questions = self.data.long_questions
@@ -371,7 +372,8 @@ class QuestionAnswerer(WindowedTask):
             answers and, if the task learned to predict "no answer", the best threshold.
 
         Raises:
-            ValueError: If there is no question.
+            TypeError: If an example has the wrong form, or a setting is unknown.
+            ValueError: If there is no question, or a setting is out of range.
         """
         answers, tensors = results
         right = [[answer.text for answer in q.answers] for q in examples]
@@ -483,7 +485,8 @@ class QuestionAnswerer(WindowedTask):
             An `Answer` for a tuple, or a list of `Answer`s for a list.
 
         Raises:
-            TypeError: If an input is not a pair of strings.
+            TypeError: If an input is not a pair of strings, or a setting is unknown.
+            ValueError: If a setting is out of range.
         """
         return self._answered(pairs, use)[0]
 
@@ -516,9 +519,9 @@ class QuestionAnswerer(WindowedTask):
             a page.
 
         Raises:
-            TypeError: If an input is not a pair of strings.
-            ValueError: If `method` has another value, or if `method="attention"` and the encoder
-                has no attention.
+            TypeError: If an input is not a pair of strings, or a setting is unknown.
+            ValueError: If `method` has another value, a setting is out of range, or
+                `method="attention"` and the encoder has no attention.
         """
         answers, found = self._answered(pairs, use)
         taken, every = found["window"], row_lists(found)

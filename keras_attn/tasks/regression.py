@@ -179,7 +179,8 @@ class TextRegressor(TextRowsTask):
     Raises:
         TypeError: If the class of the tokenizer is not supported, or a setting of the data is
             unknown.
-        ValueError: If a setting of the model is unknown, or a setting is out of range.
+        ValueError: If a setting of the model is unknown, a setting is out of range, `mean` or
+            `median` is not finite, or `deviation` is not above 0.
 
     Example:
 
@@ -377,11 +378,13 @@ class TextRegressor(TextRowsTask):
         Returns:
             A `RegressionReport`, which `print` shows: the mean absolute error, the mean absolute
             error of always predicting the median of the training numbers, the root mean squared
-            error, Pearson's and Spearman's correlation, and the share of the numbers that lie in
-            the intervals of their predictions.
+            error, Pearson's and Spearman's correlation and, if the regressor has a margin, the
+            share of the numbers that lie in the intervals of their predictions.
 
         Raises:
-            ValueError: If there is no example, or an example is not a text with a finite number.
+            TypeError: If a setting is unknown.
+            ValueError: If there is no example, an example is not a text with a finite number, or a
+                setting is out of range.
         """
         learned = self.learned
         return evaluate_numbers(
@@ -439,8 +442,10 @@ class TextRegressor(TextRowsTask):
             A `PredictedNumber` for one input, or a list of `PredictedNumber`s for a list of inputs.
 
         Raises:
-            TypeError: If an input is neither a string nor a pair of strings.
-            ValueError: If a pair is given where single texts are expected, or the reverse.
+            TypeError: If an input is neither a string nor a pair of strings, or a setting is
+                unknown.
+            ValueError: If a pair is given where single texts are expected, or the reverse; or if a
+                setting is out of range.
         """
         found = self.predicted(inputs, use)
         names = [name for name in PredictedNumber._fields if name in found]
@@ -463,7 +468,8 @@ class TextRegressor(TextRowsTask):
             these results.
 
         Raises:
-            TypeError: If an input is neither a string nor a pair of strings.
+            TypeError: If an input is neither a string nor a pair of strings, or a setting is
+                unknown.
             ValueError: If a pair is given where single texts are expected, or the reverse; if
                 `method` is unknown; or if `method="attention"` and the model has no attention.
         """

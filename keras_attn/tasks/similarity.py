@@ -161,8 +161,9 @@ class SimilarityScorer(TextVectors):
     Raises:
         TypeError: If the class of the tokenizer is not supported, or a setting of the data is
             unknown.
-        ValueError: If a setting of the model is unknown, a setting is out of range, or the
-            tokenizer normalizes texts.
+        ValueError: If a setting of the model is unknown, a setting is out of range, `lowest` is not
+            below `highest`, the settings `pooling`, `unit_length` or `prompt` are given with
+            `kind="cross"`, or the tokenizer normalizes texts.
 
     Example:
 
@@ -317,6 +318,14 @@ class SimilarityScorer(TextVectors):
 
         Returns:
             A `SimilarityScorer`, not compiled.
+
+        Raises:
+            ImportError: If `place` is a hub name, and the package that downloads it is not
+                installed.
+            OSError: If the file or folder does not exist, or the model cannot be downloaded.
+            TypeError: If a setting is unknown or has the wrong type.
+            ValueError: If the backbone has no encoder or no tokenizer, a setting is out of range,
+                or a setting of `kind="bi"` is given with `kind="cross"`.
         """
         settings = cls.data_of((), {"backbone": str(place), **data})
         return cls.untrained(settings, dtype, lambda x: _range(x, settings, 0.0, 1.0))
@@ -336,7 +345,8 @@ class SimilarityScorer(TextVectors):
             `kind="bi"`.
 
         Raises:
-            ValueError: If a score is below `lowest` or above `highest`.
+            ValueError: If an example has the wrong form, or a score is below `lowest` or above
+                `highest`.
         """
         pairs = checked_scored_pairs(examples)
         targets = np.array([pair.score for pair in pairs])
@@ -417,7 +427,9 @@ class SimilarityScorer(TextVectors):
             A `CorrelationReport`, which `print` shows: Pearson's and Spearman's correlation.
 
         Raises:
-            ValueError: If there is no example, or an example has the wrong form.
+            TypeError: If a setting is unknown.
+            ValueError: If there is no example, an example has the wrong form, or a setting is out
+                of range.
         """
         return evaluate_scores([x.score for x in examples], results, num_bootstrap, seed)
 
@@ -484,7 +496,8 @@ class SimilarityScorer(TextVectors):
             scores. Numbers may be below the lowest or above the highest training score.
 
         Raises:
-            TypeError: If an input is not a pair of strings.
+            TypeError: If an input is not a pair of strings, or a setting is unknown.
+            ValueError: If a setting is out of range.
         """
         text, second = zip(*pairs, strict=True)
         return self._computed({"text": text, "second": second}, use)["score"]
@@ -520,9 +533,9 @@ class SimilarityScorer(TextVectors):
             (`kind="cross"`), whose `html()` returns a page.
 
         Raises:
-            TypeError: If an input is not a pair of strings.
-            ValueError: If `method` has another value, or if `method="attention"` and the encoder
-                has no attention.
+            TypeError: If an input is not a pair of strings, or a setting is unknown.
+            ValueError: If `method` has another value, a setting is out of range, or
+                `method="attention"` and the encoder has no attention.
         """
         weights = self.cosine_weights if self.kind == "bi" else self._weights_together
         scores, spread = self.results(pairs, use), self.highest - self.lowest

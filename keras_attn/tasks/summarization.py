@@ -285,6 +285,9 @@ class Summarizer(TextToText):
             written: The generated summaries.
             pairs: The development pairs, with the reference summaries.
             training: Settings of class `Training`.
+
+        Raises:
+            ImportError: If `rouge-score` is not installed.
         """
         found = rouge([summary for _, summary in pairs], written, "unicode")
         return "rougeL", float(found[:, 2].mean())
@@ -312,7 +315,9 @@ class Summarizer(TextToText):
 
         Raises:
             ImportError: If `rouge-score` is not installed.
-            ValueError: If there are no pairs.
+            TypeError: If a setting is unknown.
+            ValueError: If there are no pairs, an example is not a pair of strings, or a setting is
+                out of range.
         """
         return score_summaries(pairs, results[0], words, num_bootstrap)
 

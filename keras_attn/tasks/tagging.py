@@ -214,7 +214,7 @@ class Tagger(WindowedTask):
 
     @classmethod
     def read_file(cls, path: Location, data: TaggingData) -> Any:
-        """Reads sentences whose words have labels, from CoNLL columns or JSON lines.
+        """Reads sentences whose words have labels, from CoNLL columns, JSON lines or Parquet.
 
         Args:
             path: The file, or a table in memory as `keras_attn.records.Rows`.
@@ -299,8 +299,9 @@ class Tagger(WindowedTask):
             `EncoderBatches` of rows of ids, in which the first piece of each word has a label.
 
         Raises:
-            ValueError: If a label, or a name in `class_weight`, is not a label of this tagger, or a
-                weight is invalid.
+            TypeError: If an example has the wrong form.
+            ValueError: If a label, or a name in `class_weight`, is not a label of this tagger, a
+                weight is invalid, or the numbers of words and labels of an example differ.
         """
         texts = checked_tagged(examples)
         numbers = [number for text in self._numbers(texts) for number in text]
@@ -368,7 +369,8 @@ class Tagger(WindowedTask):
         return super().scorer(dev, training)
 
     def score(self, examples: Sequence[Tagged]) -> dict[str, float]:
-        """Returns a dict of `accuracy` and, if labels mark entities, `f1`, the F1 of entities."""
+        """Returns a dict of `accuracy` and, if labels mark entities, `f1`, the F1 of entities, for
+        which `seqeval` must be installed."""
         texts = checked_tagged(examples)
         report = self._report(texts, self.measured(texts, self.Use()), num_bootstrap=0)
         figures = {} if report.f1 is None else {"f1": report.f1}
@@ -410,7 +412,9 @@ class Tagger(WindowedTask):
 
         Raises:
             ImportError: If the labels mark entities, and `seqeval` is not installed.
-            ValueError: If there are no sentences.
+            TypeError: If an example has the wrong form, or a setting is unknown.
+            ValueError: If there are no sentences, the numbers of words and labels of a sentence
+                differ, or a setting is out of range.
         """
         warn_of_unknown(examples, self.labels, stacklevel=5)
         return self._report(examples, results, num_bootstrap=num_bootstrap, seed=seed)
@@ -527,7 +531,9 @@ class Tagger(WindowedTask):
             labels and probabilities, and the entities.
 
         Raises:
-            TypeError: If an input is neither a string nor a list of strings.
+            TypeError: If an input is neither a string nor a list of strings, or a setting is
+                unknown.
+            ValueError: If a setting is out of range.
         """
         tensors = TextWords(self.words, use.split).encode(texts)
         return self.labelled.read(tensors | self.computed(tensors, use))
@@ -558,9 +564,10 @@ class Tagger(WindowedTask):
             explained word are left out.
 
         Raises:
-            TypeError: If an input is not a string.
-            ValueError: If `method` has another value, a text does not have the word, or
-                `method="attention"` and `word` is given or the encoder has no attention.
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If `method` has another value, a setting is out of range, a text does not
+                have the word, or `method="attention"` and `word` is given or the encoder has no
+                attention.
         """
         results = self.results(checked_texts(texts), use)
         given = TextWords(self.words).encode(texts)

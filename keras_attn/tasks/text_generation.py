@@ -620,7 +620,8 @@ class TextGenerator(Task[Texts]):
             A `TextScore`, which `print` shows, with the mean number of bits per character.
 
         Raises:
-            ValueError: If the text is empty, or `context` or `batch_size` is out of range.
+            ValueError: If the text or a document is empty, or `context` or `batch_size` is out of
+                range.
         """
         text = self.read_own(text, {"key": key, "prompt_key": prompt_key})
         T = self.sequence_length
@@ -687,8 +688,9 @@ class TextGenerator(Task[Texts]):
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
-            ValueError: If a setting is out of range, `min_length` is above `num_characters`, or
-                `min_length` is given although texts do not end at an end token.
+            ValueError: If a setting is out of range or belongs to the other kind of search,
+                `min_length` is above `num_characters` or is given although texts do not end at an
+                end token, or the number of seeds differs from the number of prompts.
         """
         self._check_least(use, use.num_characters)
         seeds = seeds_of(seed, len(prompts))
@@ -711,6 +713,10 @@ class TextGenerator(Task[Texts]):
 
         Returns:
             The prompt and its continuation: a string for a string, or a list for a list.
+
+        Raises:
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If a setting is refused as in `predict`.
         """
         return self.predict(prompts, num_characters=num_characters, **settings)
 
@@ -739,7 +745,8 @@ class TextGenerator(Task[Texts]):
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
-            ValueError: If a setting is out of range.
+            ValueError: If a setting is out of range or belongs to sampling, or
+                `num_return_sequences` is above `beams`.
 
         Example:
 
@@ -824,8 +831,8 @@ class TextGenerator(Task[Texts]):
             An iterator over pieces of text, without the prompt; none of them is empty.
 
         Raises:
-            TypeError: If the prompt is not a string.
-            ValueError: If a setting is out of range.
+            TypeError: If the prompt is not a string, or a setting is unknown.
+            ValueError: If a setting is out of range, or `beams` is given, also by `own_use`.
 
         Example:
 

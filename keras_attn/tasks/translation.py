@@ -524,15 +524,17 @@ class Translator(TextToText):
 
         Args:
             test: Settings of class `Test`, which name prepared data or files of pairs. If they do
-                not name the languages or columns, the names used in training apply.
+                not name the languages or columns, the names used in training apply, unless source
+                and target are two files.
             data: Unused.
 
         Returns:
             The list of pairs, with a method `summary()`, which describes them.
 
         Raises:
-            WrongUse: If the settings contradict each other.
-            ValueError: If source and target are swapped.
+            OSError: If a file or folder does not exist or cannot be read.
+            WrongUse: If `split` is given for a file, or missing for a folder of pairs.
+            ValueError: If source and target are swapped, or a file has the wrong format.
         """
         if test.data:
             prepared = PreparedTranslation.load(test.data)
@@ -650,6 +652,9 @@ class Translator(TextToText):
             written: The translations.
             pairs: The development pairs, with the reference translations.
             training: Settings of class `Training`, with sacrebleu's tokenizer `score_tokenize`.
+
+        Raises:
+            ImportError: If `sacrebleu` is not installed.
         """
         with needed("BLEU"):
             import sacrebleu
@@ -698,7 +703,10 @@ class Translator(TextToText):
             and the translations. `print` shows the scores.
 
         Raises:
-            ValueError: If there are no pairs.
+            ImportError: If `sacrebleu` is not installed.
+            TypeError: If a setting is unknown.
+            ValueError: If there are no pairs, an example is not a pair of strings, or a setting is
+                out of range.
         """
         translations, use = results
         search = use.beams, use.alpha, use.length_penalty_kind
@@ -727,6 +735,11 @@ class Translator(TextToText):
 
         Returns:
             A string for a string, or a list of strings for a list, in the order of `texts`.
+
+        Raises:
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If a setting is out of range, or `language` has no prefix although the model
+                selects languages by prefixes.
         """
         return self.predict(texts, **self._with_beams(beams, settings))
 
@@ -756,8 +769,9 @@ class Translator(TextToText):
             warning about texts that are cut; fields of the result show them.
 
         Raises:
-            TypeError: If an input is not a string.
-            ValueError: If a setting is not a number or out of range.
+            TypeError: If an input is not a string, or a setting is unknown or has the wrong type.
+            ValueError: If a setting is out of range, `num_return_sequences` is above `beams`, or
+                `language` has no prefix although the model selects languages by prefixes.
 
         Example:
 

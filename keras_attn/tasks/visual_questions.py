@@ -276,8 +276,8 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def read_file(cls, path: Location, data: VisualQuestionsData) -> PictureQuestions:
-        """Reads the questions about images of a file or folder in the format `data.format`, and
-        returns them as `keras_attn.images.PictureQuestions`."""
+        """Reads the questions about images of a file or folder in the format `data.format`, or of a
+        table in memory, and returns them as `keras_attn.images.PictureQuestions`."""
         return _file(path, data, data.annotations, data.image_dir).read()
 
     @classmethod
@@ -688,6 +688,7 @@ class VisualQuestionAnswerer(PictureTask):
 
         Raises:
             OSError: If an image does not exist or cannot be read.
+            TypeError: If an image has the wrong type.
             ValueError: If an image is broken, or an input has the wrong form.
         """
         asked = checked_questions(questions, answered=False)
@@ -733,7 +734,9 @@ class VisualQuestionAnswerer(PictureTask):
 
         Raises:
             OSError: If an image does not exist or cannot be read.
-            ValueError: If an image is broken, or an input has the wrong form.
+            TypeError: If an image has the wrong type, or a setting is unknown.
+            ValueError: If an image is broken, an input has the wrong form, or a setting is out of
+                range.
         """
         results: list[VisualAnswer | None] = [None] * len(questions)
         for n, row in self._answered(questions, use):
@@ -760,8 +763,8 @@ class VisualQuestionAnswerer(PictureTask):
 
         Raises:
             OSError: If the image does not exist or cannot be read.
-            TypeError: If a question is not a string.
-            ValueError: If the image is broken.
+            TypeError: If the image has the wrong type, or a question is not a string.
+            ValueError: If the image is broken, or `top_k` is out of range.
         """
         check_picture(picture, 0)
         one = isinstance(questions, str)
@@ -782,7 +785,9 @@ class VisualQuestionAnswerer(PictureTask):
 
         Raises:
             OSError: If an image does not exist or cannot be read.
-            ValueError: If there are no questions, or an example has the wrong form.
+            TypeError: If an image has the wrong type, or a setting is unknown.
+            ValueError: If there are no questions, an example has the wrong form, an image is
+                broken, or a setting is out of range.
         """
         return Figures(
             visual_question_scores(
@@ -809,8 +814,9 @@ class VisualQuestionAnswerer(PictureTask):
 
         Raises:
             OSError: If an image does not exist or cannot be read.
-            ValueError: If an image is broken, an input has the wrong form, the model has no
-                attention to the image, or a question has no words.
+            TypeError: If an image has the wrong type, or a setting is unknown.
+            ValueError: If an image is broken, an input has the wrong form, a setting is out of
+                range, the model has no attention to the image, or a question has no words.
         """
         if not self.attends:
             raise ValueError(

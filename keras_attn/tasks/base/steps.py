@@ -148,7 +148,7 @@ def step(name: str = "", **declared: Any) -> Callable[[_F], _F]:
         A decorator that returns the method itself.
 
     Raises:
-        TypeError: If the method has no docstring.
+        TypeError: If the method has no docstring, or an argument is unknown.
 
     Example:
 

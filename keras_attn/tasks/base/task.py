@@ -75,8 +75,9 @@ class Task(Predicting[Given], Quantizable):
             An `Examples`.
 
         Raises:
-            ValueError: If there are too few examples for a split, or `check_read` refuses the
-                examples.
+            OSError: If a file does not exist or cannot be read.
+            ValueError: If a file has the wrong form, there are too few examples for a split, or
+                `check_read` refuses the examples.
         """
         read = cls.read_file(data.train, data)
         train = limited(read, data)

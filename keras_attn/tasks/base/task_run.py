@@ -63,7 +63,8 @@ class TrainingRun(NamedTuple):
     """Score of the development examples with the best weights; None without development examples,
     NaN if undefined."""
     best_epoch: int
-    """The epoch (from 1) of the best weights; 0 if no epoch was completed."""
+    """The epoch (from 1) of the best weights; 0 if no epoch was completed, or if there are neither
+    development examples nor a folder."""
     log: list[dict[str, Any]]
     """A dict of logs for each epoch, including epochs before an interruption."""
     history: dict[str, list[float]]

@@ -68,7 +68,7 @@ def classification_view(
     """Returns a view of the attention of a text classifier for one text.
 
     Args:
-        classifier: A `TextClassifier`.
+        classifier: A `TextClassifier` of single texts, not of pairs.
         text: The text. If it is too long, the view shows only the part that the classifier reads.
         without_heads: Whether the view also shows how the prediction changes when a head is
             removed. This takes one prediction for each head.
@@ -140,7 +140,8 @@ def caption_view(
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        TypeError: If the image has the wrong type, or the caption is not a string.
+        TypeError: If the image, `beams` or `alpha` has the wrong type, or the caption is not a
+            string.
         ValueError: If the image is broken, or `beams` or `alpha` is out of range.
 
     Example:

@@ -232,8 +232,10 @@ class ClassPredictions(RowPredictions):
             A `Prediction` for one input, or a list of `Prediction`s for a list of inputs.
 
         Raises:
-            TypeError: If an input is neither a string nor a pair of strings.
-            ValueError: If a pair is given where single texts are expected, or the reverse.
+            TypeError: If an input is neither a string nor a pair of strings, or a setting is
+                unknown.
+            ValueError: If a pair is given where single texts are expected, or the reverse; or if a
+                setting is out of range.
         """
         found = self.predicted(inputs, use)
         rows = zip(self._labels(found), found["probabilities"], strict=True)
@@ -272,10 +274,12 @@ class ClassPredictions(RowPredictions):
         Returns:
             An `Explanation` for one input, or a list of `Explanation`s for a list of inputs. With
             `method="attention"`, if the model has only self-attention, an `EncoderStudy` of all
-            inputs. `page` creates an HTML page from any of these results.
+            inputs; for an `EntailmentClassifier`, `Alignment`s. `page` creates an HTML page from
+            any of these results.
 
         Raises:
-            TypeError: If an input is neither a string nor a pair of strings.
+            TypeError: If an input is neither a string nor a pair of strings, or a setting is
+                unknown.
             ValueError: If a pair is given where single texts are expected, or the reverse; if
                 `method` or `label` is unknown; if `label` is given and the weights are attention;
                 or if `method="attention"` and the model has no attention.

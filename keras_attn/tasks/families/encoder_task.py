@@ -105,7 +105,9 @@ class EncoderTask(Task):
             model: The argument of the constructor: a name, a dict, a settings object or None.
 
         Raises:
-            ValueError: If `max_length` is greater than the encoder's number of positions.
+            TypeError: If a setting has the wrong type.
+            ValueError: If a setting is unknown or out of range, or `max_length` is greater than
+                the encoder's number of positions.
         """
         config = super().configured(model)
         if config.sequence_length < self.max_length:
@@ -279,7 +281,8 @@ class EncoderTask(Task):
             otherwise a list with an `Explanation` for each input.
 
         Raises:
-            ValueError: If an argument in `more` is not None and `use.method` is `"attention"`.
+            ValueError: If `use.method` is `"attention"`, and an argument in `more` is not None,
+                there is no input, or the encoder has no attention.
         """
         if use.method != "attention":
             return self.reasons(inputs, use, **more) if inputs else []

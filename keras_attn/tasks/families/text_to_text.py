@@ -241,8 +241,8 @@ class TextToText(FromOthers):
             A string for a string, or a list of strings for a list, in the order of `texts`.
 
         Raises:
-            TypeError: If an input is not a string.
-            ValueError: If a setting is not a number or out of range.
+            TypeError: If an input is not a string, or a setting is unknown or has the wrong type.
+            ValueError: If a setting is out of range.
         """
         return self._written(texts, use, jit_compile, stacklevel=7)
 
@@ -355,8 +355,8 @@ class TextToText(FromOthers):
             self-attention. `page` creates an HTML page from the views.
 
         Raises:
-            TypeError: If an input is not a string.
-            ValueError: If the model has no attention.
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If the model has no attention, or a setting is out of range.
         """
         uses = self.of_each(use, len(texts))
         return [self.view(text, None, own) for text, own in zip(texts, uses, strict=True)]
