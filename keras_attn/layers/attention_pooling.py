@@ -61,7 +61,8 @@ class AttentionPooling(PoolingLayer):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
-            has the wrong shape; or if a mask has floats.
+            has the wrong shape; if a mask has floats; or if a symbolic `x` lost its Keras mask on
+            the way to this layer.
 
     Example:
 

@@ -112,7 +112,8 @@ class DecoderBlock(TransformerBlock):
             has the wrong shape; if a mask has floats or, if it is known, breaks the promise of
             `right_padding`; if the heads do not divide the width; if a memory is given to a block
             that was built without a memory; if no memory is given to a block that was built with a
-            memory; or if `memory_mask` or `cross_attention_mask` is given without a memory.
+            memory; if `memory_mask` or `cross_attention_mask` is given without a memory; or if a
+            symbolic `x` or `memory` lost its Keras mask on the way to this layer.
         TypeError: If `score_mod` or `mask_mod` cannot be called, or tensors are passed in a list.
 
     Example:

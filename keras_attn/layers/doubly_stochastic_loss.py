@@ -49,7 +49,8 @@ class DoublyStochasticLoss(MaskedLayer):
 
     Raises:
         ValueError: If `weight` is not a number of at least 0; if the attention weights are missing;
-            if an input or a mask has the wrong shape; or if a mask has floats.
+            if an input or a mask has the wrong shape; if a mask has floats; or if a symbolic `x`
+            lost its Keras mask on the way to this layer.
 
     Example:
 

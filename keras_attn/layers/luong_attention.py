@@ -77,7 +77,8 @@ class LuongAttention(SequenceAttention):
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if the widths of
             queries and keys do not match; if an input is missing or has the wrong rank or length;
-            if `key` and `projected_key` are both given; or if a mask has floats or the wrong shape.
+            if `key` and `projected_key` are both given; if a mask has floats or the wrong shape; or
+            if a symbolic `value` or `key` lost its Keras mask on the way to this layer.
         TypeError: If tensors are passed in a list.
 
     Example:

@@ -98,8 +98,9 @@ class MultiHeadAttention(HeadsLayer):
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input is missing
             or has the wrong rank, batch size or length; if the heads do not divide the width; if a
-            mask has floats or the wrong shape; or if a mask that is known breaks the promise of
-            `right_padding`.
+            mask has floats or the wrong shape; if a mask that is known breaks the promise of
+            `right_padding`; or if a symbolic `value` or `key` lost its Keras mask on the way to
+            this layer.
         TypeError: If tensors are passed in a list, or an argument has a name from another package,
             such as `dropout` in Keras.
 

@@ -132,7 +132,8 @@ class MultiHeadSelfAttention(HeadsLayer):
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input has the
             wrong rank or length; if the heads do not divide the width; if a mask has floats or the
-            wrong shape; or if a mask that is known breaks the promise of `right_padding`.
+            wrong shape; if a mask that is known breaks the promise of `right_padding`; or if a
+            symbolic `x` lost its Keras mask on the way to this layer.
         TypeError: If `score_mod` or `mask_mod` cannot be called, tensors are passed in a list, or
             an argument has a name from another package, such as `dropout` in Keras.
 

@@ -64,8 +64,8 @@ class MaskedAveragePooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If the combiner is unknown, `x` or the mask has the wrong shape, or the mask has
-            floats.
+        ValueError: If the combiner is unknown, `x` or the mask has the wrong shape, the mask has
+            floats, or a symbolic `x` lost its Keras mask on the way to this layer.
 
     Example:
 
@@ -119,7 +119,8 @@ class MaskedMaxPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If `x` or the mask has the wrong shape, or the mask has floats.
+        ValueError: If `x` or the mask has the wrong shape, the mask has floats, or a symbolic `x`
+            lost its Keras mask on the way to this layer.
 
     Example:
 
@@ -160,7 +161,8 @@ class FirstTokenPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If `x` or the mask has the wrong shape, or the mask has floats.
+        ValueError: If `x` or the mask has the wrong shape, the mask has floats, or a symbolic `x`
+            lost its Keras mask on the way to this layer.
 
     Example:
 
@@ -202,8 +204,8 @@ class FinalStatesPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If `x` or the mask has the wrong shape, the mask has floats, or the width is
-            odd.
+        ValueError: If `x` or the mask has the wrong shape, the mask has floats, the width is odd,
+            or a symbolic `x` lost its Keras mask on the way to this layer.
 
     Example:
 

@@ -64,7 +64,7 @@ class RecurrentEncoder(MaskedLayer):
 
     Raises:
         ValueError: If a setting is unknown or out of range, an input or a mask has the wrong shape,
-            or a mask has floats.
+            a mask has floats, or a symbolic `x` lost its Keras mask on the way to this layer.
 
     Example:
 

@@ -72,7 +72,8 @@ class SelfAttention(DenseLayer):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input has the
-            wrong rank or an unknown width; or if a mask has floats or the wrong shape.
+            wrong rank or an unknown width; if a mask has floats or the wrong shape; or if a
+            symbolic `x` lost its Keras mask on the way to this layer.
 
     Example:
 

@@ -73,7 +73,8 @@ class TokenWeighting(MaskedLayer):
 
     Raises:
         ValueError: If a setting is unknown or out of range, an input or a mask has the wrong shape,
-            the ids are not integers, or the mask has floats.
+            the ids are not integers, the mask has floats, or a symbolic `x` lost its Keras mask on
+            the way to this layer.
 
     Example:
 

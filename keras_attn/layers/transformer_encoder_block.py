@@ -98,8 +98,9 @@ class TransformerEncoderBlock(TransformerBlock):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
-            has the wrong shape; if a mask has floats; if the heads do not divide the width; or if a
-            mask that is known breaks the promise of `right_padding`.
+            has the wrong shape; if a mask has floats; if the heads do not divide the width; if a
+            mask that is known breaks the promise of `right_padding`; or if a symbolic `x` lost its
+            Keras mask on the way to this layer.
         TypeError: If `score_mod` or `mask_mod` cannot be called.
 
     Example:

@@ -76,8 +76,9 @@ class TransformerEncoder(TransformerStack):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
-            has the wrong shape; if a mask has floats; if the heads do not divide the width; or if a
-            mask that is known breaks the promise of `right_padding`.
+            has the wrong shape; if a mask has floats; if the heads do not divide the width; if a
+            mask that is known breaks the promise of `right_padding`; or if a symbolic `x` lost its
+            Keras mask on the way to this layer.
         TypeError: If `score_mod` or `mask_mod` cannot be called.
 
     Example:
@@ -215,7 +216,8 @@ class TransformerDecoder(TransformerStack):
             has the wrong shape; if a mask has floats or, if it is known, breaks the promise of
             `right_padding`; if the heads do not divide the width; if a memory is given to a decoder
             that was built without a memory; if no memory is given to a decoder that was built with
-            a memory; or if `memory_mask` or `cross_attention_mask` is given without a memory.
+            a memory; if `memory_mask` or `cross_attention_mask` is given without a memory; or if a
+            symbolic `x` or `memory` lost its Keras mask on the way to this layer.
         TypeError: If `score_mod` or `mask_mod` cannot be called, or tensors are passed in a list.
 
     Example:

@@ -64,8 +64,9 @@ class WordByWordAttention(MaskedLayer):
         S)`. If `return_state` is True, the tuple ends with the r `(B, Dv)` of the last word.
 
     Raises:
-        ValueError: If `units` is not a positive integer, an input is missing or has the wrong rank
-            or batch size or an unknown width, or a mask has floats or the wrong shape.
+        ValueError: If `units` is not a positive integer, an input is missing or has the wrong rank,
+            the wrong batch size or an unknown width, a mask has floats or the wrong shape, or a
+            symbolic `query` or `value` lost its Keras mask on the way to this layer.
         TypeError: If tensors are passed in a list.
 
     Example:
