@@ -346,8 +346,8 @@ class AnswerSelector(TextVectors):
         """Reads questions with right answers from CSV, TSV, JSON lines or Parquet.
 
         Each line has a question and an answer; a question with several right answers has several
-        lines. The candidates are all distinct answers, in the order of their first occurrence,
-        followed by the answers of --answers.
+        lines. The candidates of the task are all distinct answers, in the order of their first
+        occurrence, followed by the answers of --answers.
         """
         examples = super().read(data)
         answers = [*examples.train.answers, *cls.checked(examples.dev or ()).answers]

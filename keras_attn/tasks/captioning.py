@@ -356,9 +356,9 @@ class Captioner(PictureTask, SequenceToSequence):
     @classmethod
     def read(cls, data: CaptioningData) -> Examples:
         """Reads captioned images from Karpathy's JSON (Flickr8k, Flickr30k, COCO, RSICD), COCO's
-        own JSON, Flickr8k's text files, a CSV or TSV table, or the folder of UCM-Captions. Without
-        a file, it reads emoji and their names (67 MB, downloaded once by pip). Some of the images
-        are held out to determine the best weights. No test set is read.
+        own JSON, Flickr8k's text files, a table (CSV, TSV, JSON lines or Parquet), or the folder of
+        UCM-Captions. Without a file, it reads emoji and their names (67 MB, downloaded once by
+        pip). Some of the images are held out to determine the best weights. No test set is read.
         """
         train = _file(data.train, data, data.image_dir, data.train_names)
         dev_dir = data.dev_image_dir or data.image_dir
@@ -476,6 +476,11 @@ class Captioner(PictureTask, SequenceToSequence):
         Returns:
             The batches, the images that are not broken with their captions, and notes on images and
             captions that are left out.
+
+        Raises:
+            OSError: If a file does not exist or cannot be read, and `on_error` is `"error"`.
+            ValueError: If an example has the wrong form, no image is intact, or an image is broken
+                and `on_error` is `"error"`.
         """
         given = checked_captioned(examples)
         numbers, problems = whole_pictures(self, given.pictures, on_error, cache_dir, verbose)
@@ -897,7 +902,8 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Returns:
             `keras_attn.metrics.CaptionScores`, which `print` shows: BLEU-1 to 4, ROUGE-L, CIDEr
-            and, with `meteor=True`, METEOR.
+            (NaN for one image), METEOR with `meteor=True` and, if there are training captions, the
+            share of captions that are copied from them.
 
         Raises:
             ImportError: If `pycocoevalcap` is not installed.

@@ -653,8 +653,8 @@ class WordEmbedder(Task[Texts]):
                 number in `tests`.
 
         Returns:
-            An `EmbeddingsReport`, which `print` shows: the accuracy for analogies, and Spearman's
-            correlation for each file of word pairs.
+            An `EmbeddingsReport`, which `print` shows: the accuracy for analogies, if there are
+            any, and Spearman's correlation for each file of word pairs.
 
         Raises:
             FileNotFoundError: If a file does not exist.

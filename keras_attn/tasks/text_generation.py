@@ -432,8 +432,8 @@ class TextGenerator(Task[Texts]):
         """Creates a generator from a pretrained decoder, such as GPT-2.
 
         Args:
-            place: A folder of weights or a name on Hugging Face's hub; see
-                `keras_attn.interop.read_pretrained`.
+            place: A folder of weights or a name on Hugging Face's hub, as for
+                `keras_attn.interop.read_pretrained`; or a file of another `TextGenerator`.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
         Returns:

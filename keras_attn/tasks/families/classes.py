@@ -250,11 +250,14 @@ class ClassTask(ClassPredictions):
 
         Returns:
             A `ClassificationReport`, which `print` shows: accuracy, macro F1, AUC, log loss and
-            expected calibration error, each with a 95 % confidence interval, and the confusion
-            matrix.
+            expected calibration error, each with a 95 % confidence interval unless `num_bootstrap`
+            is 0, and the confusion matrix. If examples have the label of texts of no class, and a
+            threshold was chosen, it also shows how well these texts are detected.
 
         Raises:
-            ValueError: If a label is not among the classes.
+            ImportError: If scikit-learn is not installed.
+            TypeError: If a setting is unknown.
+            ValueError: If a label is not among the classes, or a setting is out of range.
         """
         found = results["probabilities"]
         apart = np.array(
