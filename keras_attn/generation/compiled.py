@@ -59,6 +59,7 @@ class CompiledFunction:
         ValueError: If `dtype` or `rank` is invalid, ids have the wrong dtype or rank, images have
             values outside 0 to 255, `max_length` is not a positive integer, or `numbers` are not
             numeric or do not have a value for each row.
+        TypeError: If the compiled function is copied or pickled.
 
     Example:
 

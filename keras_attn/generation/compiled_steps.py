@@ -32,6 +32,9 @@ class CompiledSteps:
         model: Layer or model whose variables both functions read. If the variables are replaced, as
             by `quantize` and `enable_lora`, the functions are compiled again.
 
+    Raises:
+        TypeError: If the object is copied or pickled.
+
     Example:
 
     >>> add = CompiledSteps(

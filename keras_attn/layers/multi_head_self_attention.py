@@ -448,7 +448,11 @@ class MultiHeadSelfAttention(HeadsLayer):
         return result, cache
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras.
+
+        Raises:
+            ValueError: If `score_mod` or `mask_mod` is not registered, so that it cannot be saved.
+        """
         return {
             **super().get_config(),
             "positions": self.positions,

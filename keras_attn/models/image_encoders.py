@@ -70,8 +70,9 @@ def applications_encoder(
         An `ImageEncoder`.
 
     Raises:
-        ValueError: If `name` or `layer` is unknown, `weights` is a path without a file, the network
-            does not support the image size, or Keras is not set to channels last.
+        ValueError: If `name` or `layer` is unknown, the output of `layer` is not a feature map,
+            `weights` is a path without a file, the network does not support the image size, or
+            Keras is not set to channels last.
         DownloadError: If the weights cannot be downloaded.
 
     Example:

@@ -35,7 +35,7 @@ def target_log_probabilities(
         source: Name of the source input of an encoder-decoder.
 
     Returns:
-        The log-probabilities, float32 `(B, T)`.
+        The log-probabilities, float32 `(B, T)`; NaN for ids outside the vocabulary.
 
     Example:
 
