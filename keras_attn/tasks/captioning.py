@@ -850,7 +850,8 @@ class Captioner(PictureTask, SequenceToSequence):
         """Captions the inputs of `model`: regions, or images if the encoder is trained.
 
         Args:
-            source: The inputs, such as `pictures` of the batches of `dataset`.
+            source: The inputs: an object with a length and a method `read(indices)`, such as
+                `pictures` of the batches of `dataset`.
             **settings: Settings of class `Use`.
 
         Returns:

@@ -368,7 +368,7 @@ class Talker(SequenceToSequence):
 
     @classmethod
     def read(cls, data: ConversationData) -> Examples:
-        """Reads dialogues: JSON lines, DailyDialog's text files, or chitchat-dataset's JSON.
+        """Reads dialogues: JSON lines, Parquet, DailyDialog's texts, or chitchat-dataset's JSON.
 
         Whole dialogues are held out for the test, and for development: the perplexity of their
         answers determines the best weights. Dialogues with equal words stay together.

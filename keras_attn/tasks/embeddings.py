@@ -363,7 +363,7 @@ class WordEmbedder(Task[Texts]):
         """Creates an embedder from given word vectors.
 
         Args:
-            vectors: The words and their vectors, the most frequent first.
+            vectors: A `WordVectors` of the words and their vectors, the most frequent first.
             dtype: Dtype of the vectors. With TensorFlow, only float32 can be trained.
 
         Returns:

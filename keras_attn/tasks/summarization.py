@@ -189,7 +189,7 @@ class Summarizer(TextToText):
 
     @classmethod
     def read_file(cls, path: Location, data: SummarizationData) -> ParallelText:
-        """Reads pairs of a text and a summary: columns of a table, or keys of JSON lines.
+        """Reads pairs of a text and a summary from CSV, TSV, JSON lines or Parquet.
 
         Args:
             path: The file, or a table in memory as `keras_attn.records.Rows`.
