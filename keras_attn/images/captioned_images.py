@@ -103,7 +103,8 @@ class CaptionedImages(Items[CaptionedImage]):
         }
 
     def summary(self) -> str:
-        """Describes the numbers of images, captions and problems, and the first bad images."""
+        """Returns the numbers of images, captions and problems, the number of images in each part,
+        and the first bad images, as text."""
         captions = many(self.counts["captions"], "caption")
         text = f"{self.where}: {many(len(self.images), 'picture')} of {self.entries:,}, {captions}."
         if set(self.split_counts) - {""}:

@@ -36,7 +36,8 @@ class CacheFill:
     problems: list[ImageProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Describes how many images have features, and the first images that were left out."""
+        """Returns the number of images with features, and the first images that were left out, as
+        text."""
         total = self.computed + self.found
         text = f"{many(total, 'picture')} with features: "
         text += f"{self.computed:,} computed now, {self.found:,} found."

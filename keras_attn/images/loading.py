@@ -153,7 +153,8 @@ class CheckedImages:
         return {"files": files, "whole": len(self.paths), **count_image_problems(self.problems)}
 
     def summary(self) -> str:
-        """Describes how many files are valid, and why the first invalid files are invalid."""
+        """Returns the number of valid files, and the problems of the first invalid files, as
+        text."""
         text = f"{many(len(self.paths), 'whole picture')} of {many(self.counts['files'], 'file')}."
         if self.problems:
             text += f" Left out: {describe_image_problems(self.problems)}."

@@ -79,7 +79,8 @@ class PictureQuestions(Items[PictureQuestion]):
         return dict(Counter(question.answer for question in self.questions).most_common())
 
     def summary(self) -> str:
-        """Describes the numbers of questions, images and problems, and the first problems."""
+        """Returns the numbers of questions, images, answers and problems, the number of questions
+        of each kind, and the first problems, as text."""
         pictures = len({question.picture for question in self.questions})
         text = (
             f"{self.where}: {many(len(self.questions), 'question')} of {self.entries:,}, "

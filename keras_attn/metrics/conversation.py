@@ -99,8 +99,8 @@ def embedding_average(answers: Sequence[str], references: Sequence[str], vectors
         v(text) = mean of the vectors of its words
         score   = mean over pairs of cos(v(answer), v(reference))
 
-    Texts are split by `answer_words`, and words without a vector are skipped. If no word of an
-    answer or of its reference has a vector, the pair counts as 0.
+    Texts are split by `answer_words`, and words without a vector are skipped. If an answer or
+    its reference has no word with a vector, the pair counts as 0.
 
     References:
         - [Liu et al., 2016](https://arxiv.org/abs/1603.08023): how not to evaluate a dialogue

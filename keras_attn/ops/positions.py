@@ -13,7 +13,7 @@ from keras_attn.ops.padding import known_value
 
 
 def token_positions(x: Tensor) -> Tensor:
-    """Returns the positions `0 ... T-1` of each row, also if T is unknown when a graph is traced.
+    """Returns the positions `0 ... T-1` of each row, even if T is unknown when a graph is traced.
 
     Args:
         x: Tensor `(B, T)` or `(B, T, D)`, of which only the shape is used.

@@ -542,12 +542,12 @@ class AnswerSelector(TextVectors):
         return score_ranks(results, num_bootstrap=num_bootstrap, seed=seed)
 
     def ranks(self, examples: Iterable[Any], **search: Any) -> list[np.ndarray]:
-        """Finds the ranks of the right answers, with the settings of `evaluate`.
+        """Finds the ranks of the right answers among the candidates.
 
         Args:
             examples: Questions with right answers, as for `evaluate`.
-            **search: Settings of the search, such as `by` and `reranker`. Other settings have the
-                defaults of class `Use`, also if `own_use` has other values.
+            **search: Settings of the search, such as `by` and `reranker`. Settings that are not
+                given have the defaults of class `Use`, even if `own_use` has other values.
 
         Returns:
             For each question, the ranks of its right answers, counted from 1, in ascending order.
@@ -568,7 +568,7 @@ class AnswerSelector(TextVectors):
             examples: Questions with right answers, as for `evaluate`.
             **search: Settings of the search: `by`, `lexical_weight`, `batch_size`, and `negatives`,
                 the number of wrong answers for each right answer. Settings that are not given have
-                the defaults of class `Use`, also if `own_use` has other values.
+                the defaults of class `Use`, even if `own_use` has other values.
 
         Returns:
             A list of `ScoredPair`s for `SimilarityScorer`. Pairs of a question and a right answer
@@ -694,7 +694,7 @@ class AnswerSelector(TextVectors):
         """Computes how much each word of a question and its best answer contributes to their score,
         or collects the attention of all heads.
 
-        The best answer is the first result of a search by vectors, also if `own_use` has another
+        The best answer is the first result of a search by vectors, even if `own_use` has another
         kind of search or a reranker.
 
         Args:

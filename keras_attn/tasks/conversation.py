@@ -337,7 +337,8 @@ class Talker(SequenceToSequence):
         }
 
     def facts(self) -> list[str]:
-        """Returns texts for the `repr`: the architecture, the vocabulary size and the turns."""
+        """Returns texts for the `repr`: the architecture, the vocabulary size, and the maximum
+        number of turns."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size:,} tokens",

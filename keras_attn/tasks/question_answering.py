@@ -282,11 +282,12 @@ class QuestionAnswerer(WindowedTask):
     def dataset(
         self, examples: Iterable[Question], long_questions: str | None = None, **settings: Any
     ) -> EncoderBatches:
-        """Creates batches for `model.fit`: the windows of the texts, with their first answers.
+        """Creates batches for `model.fit` from windows of the texts.
 
-        The window in which the answer is scored is labelled with the position of the answer. If
-        `unanswerable`, windows without any part of the answer are labelled with the position of
-        `[CLS]`. All other windows are left out.
+        The target of a question is the first of its answers. The answer is read from one window, as
+        in predictions, and this window is labelled with the position of the answer. If
+        `unanswerable` is True, windows without any part of the answer are labelled with the
+        position of `[CLS]`. All other windows are left out.
 
         Args:
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
@@ -296,7 +297,7 @@ class QuestionAnswerer(WindowedTask):
                 `shuffle`, ...
 
         Returns:
-            `EncoderBatches` of windows, each labelled with the position of an answer.
+            `EncoderBatches` of the labelled windows.
 
         Raises:
             TypeError: If an example has the wrong form.

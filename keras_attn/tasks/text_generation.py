@@ -357,7 +357,8 @@ class TextGenerator(Task[Texts]):
         }
 
     def facts(self) -> list[str]:
-        """Returns texts for the `repr`: the architecture, the vocabulary and the windows."""
+        """Returns texts for the `repr`: the architecture, the vocabulary size, and the number of
+        tokens of a window."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size} ids",

@@ -679,7 +679,8 @@ class VisualQuestionAnswerer(PictureTask):
         """Computes the probabilities of all answers.
 
         Args:
-            questions: A list of (image, question) tuples.
+            questions: A list of (image, question) tuples. An image is a path, the bytes of a file,
+                or an array `(H, W, 3)` of uint8.
             batch_size: Number of questions that are computed at once.
 
         Returns:
@@ -776,7 +777,8 @@ class VisualQuestionAnswerer(PictureTask):
         """Compares predicted answers with the right answers to questions.
 
         Args:
-            examples: `PictureQuestion`s, or ((image, question), answer) tuples.
+            examples: `PictureQuestion`s, or ((image, question), answer) tuples, with images as in
+                `predict`.
             results: The predictions: a `VisualAnswer` for each example.
 
         Returns:
