@@ -66,12 +66,17 @@ def call_in_python(name: str, place: str, count: int) -> None:
     print(json.dumps([time.perf_counter() - began, time.process_time() - took]))
 
 
-def send(port: int, name: str, texts: Sequence[str]) -> None:
+def path_of(name: str) -> str:
+    """Where a model of the server predicts."""
+    return f"/v1/models/{name}:predict"
+
+
+def send(port: int, path: str, texts: Sequence[str]) -> None:
     """Sends a request for each text over one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     for text in texts:
         body = json.dumps({"instances": [text]})
-        connection.request("POST", f"/v1/models/{name}:predict", body)
+        connection.request("POST", path, body)
         answer = connection.getresponse()
         content = answer.read()
         if answer.status != 200:
@@ -92,10 +97,10 @@ def timed(server: int, work: Callable[[], None]) -> tuple[float, float]:
     return time.perf_counter() - began, processor_seconds(server) - took
 
 
-def at_once(port: int, name: str, texts: Sequence[str], clients: int) -> None:
+def at_once(port: int, path: str, texts: Sequence[str], clients: int) -> None:
     """Sends requests by so many clients at once."""
     threads = [
-        threading.Thread(target=send, args=(port, name, texts[n::clients])) for n in range(clients)
+        threading.Thread(target=send, args=(port, path, texts[n::clients])) for n in range(clients)
     ]
     for thread in threads:
         thread.start()
@@ -149,8 +154,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, list[lis
                     texts_of(name, count),
                     {"Python": [], "1 client": [], "64 clients": []},
                 )
-                at_once(port, name, texts, CLIENTS)
-                send(port, name, texts)  # all shapes are compiled
+                path = path_of(name)
+                at_once(port, path, texts, CLIENTS)
+                send(port, path, texts)  # all shapes are compiled
                 for _ in range(args.rounds):
                     command = [sys.executable, "-m", "benchmarks.serving", "--requests", str(count)]
                     done = subprocess.run(
@@ -160,8 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, list[lis
                         check=True,
                     )
                     ways["Python"].append(json.loads(done.stdout.splitlines()[-1]))
-                    one = timed(server, lambda n=name, t=texts: send(port, n, t))
-                    many = timed(server, lambda n=name, t=texts: at_once(port, n, t, CLIENTS))
+                    one = timed(server, lambda p=path, t=texts: send(port, p, t))
+                    many = timed(server, lambda p=path, t=texts: at_once(port, p, t, CLIENTS))
                     ways["1 client"].append([*one])
                     ways["64 clients"].append([*many])
                 found[name] = ways
