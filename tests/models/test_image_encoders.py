@@ -234,7 +234,10 @@ def channels_first():
         ),
         (lambda: small_cnn_encoder(8, (8,), "cbam"), "reduction=16, 8 channels"),
         (lambda: patch_encoder((16, 20), 8), r"divisible.*\(16, 20\), patch_size=8"),
-        (lambda: patch_encoder(16, 8, dim=10), "divisible by `num_heads`.*dim=10, num_heads=4"),
+        (
+            lambda: patch_encoder(16, 8, dim=10),
+            "divisible by the number of heads. Received: width 10 and 4 heads",
+        ),
         (lambda: patch_encoder(16, 8, dropout=-0.1), "`dropout`"),
         (lambda: encoder_from_model(own_model()), r"map_0, map_1.*output of shape \(None, 4\)"),
         (lambda: encoder_from_model(own_model(), "pool"), r"'pool' of shape \(None, 4\)"),
