@@ -349,6 +349,7 @@ def save_lora(model: keras.layers.Layer, path: str | os.PathLike) -> None:
     for i, layer in enumerate(found.values()):
         arrays[f"a/{i}"] = keras.ops.convert_to_numpy(layer.lora_kernel_a)
         arrays[f"b/{i}"] = keras.ops.convert_to_numpy(layer.lora_kernel_b)
+    path = Path(path).expanduser()
     remove_partial_files(path)
     with atomic_write(path) as partial, open(partial, "wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # no array has the name of an option

@@ -174,7 +174,10 @@ class AnswerIndex:
 
         Raises:
             ImportError: If `by` is not `"vectors"`, and `bm25s` is not installed.
+            ValueError: If `by` has another value.
         """
+        if by not in ("vectors", "words", "both"):
+            raise ValueError(f"`by` must be 'vectors', 'words' or 'both'. Received: {by!r}.")
         words = self.words if by != "vectors" else None  # says first what is not installed
         asked = self._embed_questions(questions) if by != "words" else None
         for start in range(0, len(questions), rows):

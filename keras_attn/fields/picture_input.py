@@ -68,7 +68,7 @@ class PictureInput:
         pixels = np.reshape(np.array(decoded, "uint8"), (len(numbers), *self.size, 3))
         for raw, found in zip(numbers, pixels, strict=True):
             kind = "png" if raw.startswith(b"\x89PNG") else "jpeg"
-            pillow = load_image(raw, self.size).astype("int32")
+            pillow = load_image(raw, self.size, self.max_pixels).astype("int32")
             difference = int(np.abs(found.astype("int32") - pillow).max())
             if difference > PIXEL_TOLERANCE[kind]:
                 raise RuntimeError(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from keras_attn.images.image_problems import IMAGE_PROBLEMS, ImageProblem, describe_image_problems
 from keras_attn.images.image_reading import ImageReading
 from keras_attn.images.loading import image_problem
-from keras_attn.images.pictures import Picture, check_picture
+from keras_attn.images.pictures import Picture, check_picture, distinct_pictures
 from keras_attn.inputs import flattened, listed
 from keras_attn.records.items import Items
 from keras_attn.records.problems import many
@@ -81,7 +81,7 @@ class PictureQuestions(Items[PictureQuestion]):
     def summary(self) -> str:
         """Returns the numbers of questions, images, answers and problems, the number of questions
         of each kind, and the first problems, as text."""
-        pictures = len({question.picture for question in self.questions})
+        pictures = len(distinct_pictures([question.picture for question in self.questions])[0])
         text = (
             f"{self.where}: {many(len(self.questions), 'question')} of {self.entries:,}, "
             f"{many(pictures, 'picture')}, {many(len(self.answer_counts), 'different answer')}."

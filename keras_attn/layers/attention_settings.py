@@ -9,10 +9,10 @@ from keras_attn.layers.masked_layer import (
     check_choice,
     check_positive,
     check_rotary_base,
-    check_rotary_scaling,
 )
 from keras_attn.layers.normalization import NORMALIZATIONS
 from keras_attn.ops.attention_kernels import KERNELS
+from keras_attn.ops.relative_positions import check_rotary_scaling
 from keras_attn.ops.score_options import check_mods, check_softcap
 
 Function: TypeAlias = Callable[..., Any] | Mapping[str, Any] | str

@@ -17,7 +17,6 @@ from keras_attn.layers.quantization import CompositeLayer
 from keras_attn.ops import as_boolean_mask, check_padding_mask
 from keras_attn.ops.masks import check_not_rank_2, dtypes_are_guessed, static_shape
 from keras_attn.ops.padding import without_nan_in_padding
-from keras_attn.ops.relative_positions import ROTARY_SCALINGS
 
 
 @functools.cache
@@ -225,24 +224,6 @@ def check_rotary_base(base: object, name: str = "rotary_base") -> None:
     """Raises a ValueError if `base` is not a number above 1."""
     if isinstance(base, bool) or not isinstance(base, numbers.Real) or not cast(float, base) > 1:
         raise ValueError(f"`{name}` must be a number greater than 1. Received: {base!r}.")
-
-
-def check_rotary_scaling(scaling: object, name: str = "rotary_scaling") -> None:
-    """Raises a ValueError if `rotary_rates` does not accept `scaling`."""
-    if scaling is None:
-        return
-    given = scaling if isinstance(scaling, dict) else {}
-    known = ROTARY_SCALINGS.get(given.get("type", ""))
-    if known is None or not set(given) - {"type"} <= set(known) or "factor" not in given:
-        raise ValueError(
-            f"`{name}` must be None, {{'type': 'linear', 'factor': f}} or {{'type': 'llama3', "
-            "'factor': f}, the latter with 'low_freq_factor', 'high_freq_factor' and "
-            f"'original_length' if they differ from 1, 4 and 8192. Received: {scaling!r}."
-        )
-    values = {**known, **given}
-    numbers_ = [v for key, v in values.items() if key != "type"]
-    if any(isinstance(v, bool) or not isinstance(v, numbers.Real) or v <= 0 for v in numbers_):
-        raise ValueError(f"Numbers of `{name}` must be above 0. Received: {scaling!r}.")
 
 
 def check_attention_bias(bias: Tensor | None, query: Tensor, key: Tensor, heads: int) -> Any:

@@ -10,10 +10,10 @@ from keras_attn.layers.masked_layer import (
     check_positions,
     check_rank,
     check_rotary_base,
-    check_rotary_scaling,
     sequence_mask,
 )
 from keras_attn.ops import apply_rotary
+from keras_attn.ops.relative_positions import check_rotary_scaling
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

@@ -15,7 +15,6 @@ from keras_attn.layers import (
     TransformerDecoder,
 )
 from keras_attn.layers.attention_settings import check_rotary_width
-from keras_attn.layers.masked_layer import check_rotary_scaling
 from keras_attn.models.roles import CONVERSATION_MODELS, LANGUAGE_MODELS
 from keras_attn.models.stack_settings import (
     BlockSettings,
@@ -23,6 +22,7 @@ from keras_attn.models.stack_settings import (
     ScoreSettings,
     WindowSettings,
 )
+from keras_attn.ops.relative_positions import check_rotary_scaling
 from keras_attn.ops.score_options import check_softcap
 from keras_attn.settings import setting, size, with_defaults
 

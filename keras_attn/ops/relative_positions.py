@@ -1,6 +1,7 @@
 """Positions inside attention: rotary, relative and ALiBi."""
 
 import math
+import numbers
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,24 @@ ROTARY_SCALINGS: dict[str, dict[str, float | None]] = {
         "original_length": 8192,
     },
 }
+
+
+def check_rotary_scaling(scaling: object, name: str = "rotary_scaling") -> None:
+    """Raises a ValueError if `rotary_rates` does not accept `scaling`."""
+    if scaling is None:
+        return
+    given = scaling if isinstance(scaling, dict) else {}
+    known = ROTARY_SCALINGS.get(given.get("type", ""))
+    if known is None or not set(given) - {"type"} <= set(known) or "factor" not in given:
+        raise ValueError(
+            f"`{name}` must be None, {{'type': 'linear', 'factor': f}} or {{'type': 'llama3', "
+            "'factor': f}, the latter with 'low_freq_factor', 'high_freq_factor' and "
+            f"'original_length' if they differ from 1, 4 and 8192. Received: {scaling!r}."
+        )
+    values = {**known, **given}
+    numbers_ = [v for key, v in values.items() if key != "type"]
+    if any(isinstance(v, bool) or not isinstance(v, numbers.Real) or v <= 0 for v in numbers_):
+        raise ValueError(f"Numbers of `{name}` must be above 0. Received: {scaling!r}.")
 
 
 def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -> np.ndarray:
@@ -41,13 +60,15 @@ def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -
         The rates, float64 `(H / 2,)`.
 
     Raises:
-        KeyError: If `scaling` has no type, or an unknown type.
+        ValueError: If `scaling` has an unknown type or key, no factor, or a number that is not
+            above 0.
 
     Example:
 
     >>> rotary_rates(4, 100.0, {"type": "linear", "factor": 2.0}).round(3).tolist()
     [0.5, 0.05]
     """
+    check_rotary_scaling(scaling, "scaling")
     rates = np.exp(-math.log(base) * np.arange(0, dim, 2) / dim)
     if scaling is None:
         return rates
@@ -134,8 +155,8 @@ def apply_rotary(
         The rotated tensor `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
-        ValueError: If `x` has the wrong rank, or H is odd or unknown.
-        KeyError: If `scaling` has no type, or an unknown type.
+        ValueError: If `x` has the wrong rank, H is odd or unknown, or `scaling` is wrong, as in
+            `rotary_rates`.
 
     Example:
 

@@ -779,7 +779,8 @@ class Talker(SequenceToSequence):
             ValueError: If the model has no attention to the turns with the index `layer`, for
                 example because it has a fixed context.
         """
-        return self._align(turns, answer, layer, self.used({"search": "beam"}))
+        use = self.used({"search": "beam"})
+        return self._align(turns, answer, layer, self.checked_use(use) if answer is None else use)
 
     def _align(self, turns: Any, answer: str | None, layer: int, use: ConversationUse) -> Alignment:
         rows = self.field.encode([turns])

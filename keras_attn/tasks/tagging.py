@@ -570,7 +570,7 @@ class Tagger(WindowedTask):
                 attention.
         """
         results = self.results(checked_texts(texts), use)
-        given = TextWords(self.words).encode(texts)
+        given = TextWords(self.words, use.split).encode(texts)
         rows = self.rows(np, given)
         every, numbers = row_lists(rows), [tagged.number_of(word) for tagged in results]
         begins = np.cumsum(given["words"]) - given["words"]

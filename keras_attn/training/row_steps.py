@@ -42,6 +42,7 @@ def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, An
     if not all((table > 0).all() for table in tables.values()):
         least = min(float(table.min()) for table in tables.values())
         raise ValueError(f"Expected factors above 0. Received: {least}.")
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # inside a scaled loss
     update = optimizer._backend_update_step
 
     def scaled(gradient: Any, variable: keras.Variable) -> Any:

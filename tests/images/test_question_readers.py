@@ -3,10 +3,17 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from keras_attn.images import read_easy_vqa, read_question_table, read_vqa
+from keras_attn.images import (
+    PictureQuestion,
+    PictureQuestions,
+    read_easy_vqa,
+    read_question_table,
+    read_vqa,
+)
 
 
 @pytest.fixture
@@ -24,6 +31,12 @@ def test_json_lines(folder):
         read_question_table(folder / "q.jsonl")
     (example,) = read_question_table(folder / "q.jsonl", on_error="skip")
     assert (example.question, example.answer) == ("A cat?", "yes")
+
+
+def test_the_summary_counts_images_in_memory():
+    image = np.zeros((4, 4, 3), "uint8")
+    found = PictureQuestions([PictureQuestion(image, q, "yes") for q in ("A?", "B?")], "a", 2)
+    assert "2 questions of 2, 1 picture, 1 different answer" in found.summary()
 
 
 def test_a_table(folder):

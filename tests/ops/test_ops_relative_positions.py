@@ -75,6 +75,14 @@ def test_rotary_wants_pairs(shape):
         apply_rotary(ops.ones(shape))
 
 
+@pytest.mark.parametrize(
+    "scaling", [{"factor": 2.0}, {"type": "yarn", "factor": 2.0}, {"type": "linear"}]
+)
+def test_an_unknown_scaling_is_refused(scaling):
+    with pytest.raises(ValueError, match=r"`scaling` must be None, .* Received: "):
+        apply_rotary(ops.ones((1, 2, 1, 4)), ops.arange(2), scaling=scaling)
+
+
 def test_slopes():
     """The paper's: 1/2 ... 1/256 for 8 heads, 1 / sqrt(2) ... for 16; 12 are 8 and 4 of the 16."""
     assert alibi_slopes(8).tolist() == [2.0**-i for i in range(1, 9)]

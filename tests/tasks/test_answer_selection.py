@@ -93,6 +93,8 @@ def test_both_is_the_weighted_mean_of_scaled_scores():
     by_vectors = np.array([-1, -0.6, 0, 1.0])
     expected = 0.3 * words / words.max() + 0.7 * (by_vectors + 1) / 2
     np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(ValueError, match=r"`by` must be 'vectors', .* Received: 'word'"):
+        next(index.scores(["bird"], "word", 0.3))
     (own,) = index.scores(["bird"], "both", 0.3, [np.array([2, 0])])
     np.testing.assert_allclose(own, [0.7, 0.0], atol=1e-6)  # the words are all 0 there
 

@@ -158,6 +158,9 @@ def test_mutual_information_needs_answers_without_turns(tmp_path):
     for use in (talker.answer, lambda _, **given: talker.export(tmp_path / "model", **given)):
         with pytest.raises(ValueError, match=r"--empty-contexts 0\.1"):
             use("Hi.", mutual_information=0.3)
+    talker.own_use = {"mutual_information": 0.3}
+    with pytest.raises(ValueError, match=r"--empty-contexts 0\.1"):
+        talker.align("Hi.")
     assert not Talker.from_config(talker.get_config()).empty_contexts
     talker.dataset(TALKS, empty_contexts=0.5)
     talker = Talker.from_config(talker.get_config())

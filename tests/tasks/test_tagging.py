@@ -291,6 +291,12 @@ def test_which_words_speak_for_a_label(tagger):
     assert (first[1].tokens, first[1].label) == ((), None)
     assert "'so'" in first[2].method or first[2].label != "O"
     assert "Why" in tagger.page(first, "Why")
+    parts = tagger.explain("Tom, Eva meet in Oslo", word="Oslo", method="gradient")
+    tagger.own_use = {"split": False}  # the same ids, in fewer words
+    whole = tagger.explain("Tom, Eva meet in Oslo", word="Oslo", method="gradient")
+    tagger.own_use = {}
+    assert whole.tokens == ("Tom,", "Eva", "meet", "in", "Oslo") and whole.label == parts.label
+    np.testing.assert_allclose(whole.weights, np.add.reduceat(parts.weights, [0, 2, 3, 4, 5]), 1e-4)
     for word in ("Rome", 6, -1):
         with pytest.raises(ValueError, match=r"its index, 0 to 5. Received"):
             tagger.explain("Tom meets Eva in Oslo .", word=word, method="gradient")

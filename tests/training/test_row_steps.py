@@ -28,6 +28,14 @@ def test_other_variables_are_as_before():
     assert [float(x) for x in (table[0, 0], table[1, 0], other[0])] == pytest.approx([0, 0.9, 0])
 
 
+def test_an_optimizer_that_scales_the_loss():
+    table = keras.Variable([[1.0], [1.0]])
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0), initial_scale=8.0)
+    scale_row_steps(optimizer, {id(table): [1.0, 0.1]})
+    optimizer.apply([8.0 * keras.ops.ones((2, 1))], [table])
+    assert [float(x) for x in (table[0, 0], table[1, 0])] == pytest.approx([0, 0.9])
+
+
 def test_what_cannot_be():
     with pytest.raises(ValueError, match=r"above 0. Received: 0.0"):
         scale_row_steps(keras.optimizers.SGD(1.0), {1: [1.0, 0.0]})
