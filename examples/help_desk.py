@@ -10,11 +10,11 @@ makes about 10,000 dialogues, and takes about ten minutes on two quiet cores for
 2. Two networks learn the answers of the desk: a Transformer, which attends to the turns, and a
    recurrent network whose answer begins from its state after the last turn (a fixed context).
    `--recurrent` adds the recurrent network with attention, which takes several times as long.
-3. Both are tested on systems, codes and tickets that training never saw, in turns of known wording
-   and of wording that training never saw: are the values carried over into the answer?
+3. Both are tested on systems, codes and tickets that do not occur in the training data, in turns
+   with wordings of the training data and with others. Are the values copied into the answer?
 4. A chat, a picture of where the answer looked for the ticket number, and the command to talk on.
 
-All that it writes is in `--run-dir`. Interrupted, the same command goes on.
+All files are written to `--run-dir`. After an interruption, the same command resumes the run.
 """
 
 import argparse

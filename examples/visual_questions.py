@@ -4,18 +4,19 @@
     python examples/visual_questions.py
 
 trains a small convolutional network and two blocks of cross-attention, from scratch, on easy-VQA:
-4,000 pictures of one shape and 38,575 questions, some minutes on 2 cores. It measures the test
-questions beside the answers of somebody who sees the questions alone, draws where each word looked
-(`maps_*.png`, and `viewer.html` to look around in), and exports a SavedModel from the bytes of a
-picture and a string to answers, which needs TensorFlow alone.
+4,000 pictures of one shape and 38,575 questions. It compares the score on the test questions with
+the score of the most frequent answer to each question, draws where each word looked (`maps_*.png`,
+and `viewer.html`, a page to explore), and exports a SavedModel that takes the bytes of a picture
+and a question and needs only TensorFlow.
 
     python examples/visual_questions.py --data sort-of-clevr
 
 draws scenes of six objects instead (after Sort-of-CLEVR, with its questions in words). Half of the
-questions are about one object, the other half about how objects relate. Since it is known where an
-object was drawn, the share of the attention on the object that is asked about is measured too: that
-of the word of its color, in the last block, the mean of its heads. `--model concatenation` trains
-the same network without attention, to compare with.
+questions are about one object, the other half about how objects relate. This training takes over
+an hour on 2 cores. Since it is known where an object was drawn, the example also measures the share
+of the attention on the object that a question is about: the attention of the word of its color, in
+the last block, averaged over the heads. `--model concatenation` trains the same network without
+attention, for comparison.
 """
 
 import argparse

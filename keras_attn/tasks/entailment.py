@@ -72,8 +72,8 @@ _WHOLE = "<hypothesis>"
         "dev": "pairs by which the best weights are chosen; if empty, SICK's trial pairs or a part "
         "of --train",
         "dev_share": "share of the pairs that is held out, if no file has such pairs",
-        "on_error": "what to do with a bad line; in --dev and evaluate, one with a label that "
-        "training never saw is bad too",
+        "on_error": "what to do with a bad line; in --dev and evaluate, also a line whose "
+        "label does not occur in the training data",
     },
     words={"when": "", "then": ""},
     choices={"format": (*FORMATS, "sick", "snli")},

@@ -50,8 +50,8 @@ from keras_attn.text import tokenizer_name
 @with_defaults(
     help={
         "train": "file of labelled texts, or folder of IMDB or SST-2; film reviews if empty",
-        "on_error": "what to do with a bad line; in --dev and evaluate, one with a label that "
-        "training never saw is bad too",
+        "on_error": "what to do with a bad line; in --dev and evaluate, also a line whose "
+        "label does not occur in the training data",
     },
     words={"examples": "texts", "when": "words: ", "then": ""},
     choices={"format": (*FORMATS, "imdb", "sst2", "movie_reviews")},
