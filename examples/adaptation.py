@@ -1,15 +1,15 @@
-"""Adapts a translator to other texts three ways: not at all, by LoRA, and all of its weights.
+"""Compares three ways to use a translator for other texts: unchanged, with LoRA, or fully trained.
 
     python examples/translation.py
     python examples/adaptation.py --model runs/translation/translator.task --pairs deu-eng.zip \\
         --source 0 --target 1 --before runs/translation/unseen_sentences.tsv
 
-The pairs are of another kind than those that the translator learned from: here sentences of Tatoeba
-(https://www.manythings.org/anki, English first), after the texts of a program. Some are held out,
-and none of those, nor one like it, is trained with. The table says what each way reaches on them,
-what becomes of what the model could do before (`--before`, a test set that the first command
-writes), how long training takes, and how large a file is that holds the change alone. `--to` keeps
-what was learned.
+The pairs are of another kind than the pairs that the translator was trained on: here, sentences of
+Tatoeba (https://www.manythings.org/anki, English first) instead of the texts of a program. Some
+pairs are held out; neither they nor similar pairs are used for training. For each way, the table
+shows the score on the held-out pairs, the score on the original test set (`--before`, a file that
+the first command writes), the training time, and the size of a file with only the changes. `--to`
+saves the adapted models.
 """
 
 import argparse

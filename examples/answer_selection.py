@@ -1,25 +1,26 @@
-"""Finds answers: which sentence of a text holds the answer, and which of all texts does.
+"""Finds answers: which sentence of a text contains the answer, and which of all texts contains it.
 
     python examples/answer_selection.py --data squad.json --backbone minilm
 
-reads questions in SQuAD's format and holds out whole articles, drawn by their titles. On their
-questions it measures two searches:
+reads questions in SQuAD's format and holds out whole articles, chosen by their titles. It measures
+two searches on the questions of the held-out articles:
 
-    sentence   which sentence of its paragraph holds the answer to a question
-    paragraph  which paragraph of all held-out articles it is
+    sentence   which sentence of the paragraph contains the answer to a question
+    paragraph  which paragraph of all held-out articles contains the answer
 
 | row | search |
 |---|---|
 | BM25 | by words |
-| mean word vectors | with `--word-vectors`: by the mean of the vectors of their words |
-| encoder | by vectors of the backbone, as it is |
-| both | the mean of these two, weighted by `--lexical-weight` |
+| mean word vectors | with `--word-vectors`: by the mean of the word vectors |
+| encoder | by vectors of the backbone, without training |
+| both | by the mean of the scores of BM25 and encoder, weighted by `--lexical-weight` |
 | trained | with `--epochs`: by vectors of the backbone, trained on the other articles |
-| reranked | with `--reranker`: the best of "both", scored anew by a model of `similarity` |
+| reranked | with `--reranker`: the best results of "both", scored again by a `similarity` model |
 
-A sentence holds an answer if the first character of one of the answers stands in it. The table has
-the mean reciprocal rank with its 95 % interval, and the difference to BM25 with its standard error;
-both are from samples of the questions, the same for both rows of a difference.
+A sentence contains an answer if it contains the first character of one of the answers. The table
+shows the mean reciprocal rank with its 95 % interval, and the difference from BM25 with its
+standard error. Both are computed from samples of the questions; a difference uses the same samples
+for both rows.
 """
 
 import argparse

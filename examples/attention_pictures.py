@@ -1,12 +1,12 @@
-"""The pictures of the documentation: what "it" looks at, senses of words, positions and a map.
+"""Draws pictures of the documentation: what "it" looks at, senses of words, positions and a map.
 
     python examples/attention_pictures.py --encoder minilm --to docs
 
-`--encoder` is a folder of Hugging Face weights of an encoder like BERT, such as all-MiniLM-L6-v2.
-It writes `it.png`, `senses.png`, `positions.png` and `word_map.png`. Each example is chosen by a
-rule: the head is the one with the strongest link from "it" to "animal" in the first sentence; the
-layer of the senses is the last one; the words of the map are the first whole words of four letters
-or more in the vocabulary, which is in the order of frequency.
+`--encoder` is a folder with Hugging Face weights of a BERT encoder, such as all-MiniLM-L6-v2. The
+script writes `it.png`, `senses.png`, `positions.png` and `word_map.png`. Each example is chosen by
+a rule: the head with the strongest link from "it" to "animal" in the first sentence; the last layer
+for the senses; and for the map, the first whole words of at least four letters in the vocabulary,
+which is sorted by frequency.
 """
 
 import argparse

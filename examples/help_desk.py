@@ -2,17 +2,18 @@
 
     python examples/help_desk.py
 
-makes about 10,000 dialogues, and takes about ten minutes on two quiet cores for these steps:
+generates about 10,000 dialogues. These steps take about ten minutes on two idle cores:
 
-1. A caller names a system, an error code, a ticket number and what was tried, in two turns; the
-   desk asks for what is missing, then answers with all of it and the next step. Version, room and
-   extension numbers stand in the way.
+1. In two turns, a caller names a system, an error code, a ticket number and what was tried. The
+   desk asks for what is missing, and then answers with all of these values and the next step. The
+   turns also contain version, room and extension numbers, which the answer must not repeat.
 2. Two networks learn the answers of the desk: a Transformer, which attends to the turns, and a
-   recurrent network whose answer begins from its state after the last turn (a fixed context).
+   recurrent network that generates its answer from the state after the last turn (a fixed context).
    `--recurrent` adds the recurrent network with attention, which takes several times as long.
 3. Both are tested on systems, codes and tickets that do not occur in the training data, in turns
    with wordings of the training data and with others. Are the values copied into the answer?
-4. A chat, a picture of where the answer looked for the ticket number, and the command to talk on.
+4. The script prints a chat, draws where the answer looked for the ticket number, and prints the
+   command that continues the chat.
 
 All files are written to `--run-dir`. After an interruption, the same command resumes the run.
 """

@@ -1,19 +1,20 @@
-"""Questions about stories: does attention find the supporting facts?
+"""Answers questions about stories: does attention find the supporting facts?
 
     python examples/memory_network.py
 
-makes stories by rule, in the manner of bAbI's tasks 1 to 3, whose questions need one, two or three
-supporting facts. For each it trains, with three seeds that draw the stories too:
+generates stories by rule, like bAbI's tasks 1 to 3, whose questions need one, two or three
+supporting facts. For each number of facts, it trains these models with three seeds, which also
+determine the stories:
 
     memory network   three hops of attention over the sentences (Sukhbaatar et al., 2015)
-    without          the same network, which weights all sentences alike
+    without          the same network with equal weights for all sentences
     BiLSTM           reads the whole story and then the question, word by word; its six epochs take
                      longer than the thirty of the others
 
-The table has the accuracy on 1,000 other stories. For the memory network it also has two figures of
-its attention: the share of the weights on the supporting facts (mean of the hops), and how many of
-the facts have the largest weight in one of the hops. The figures that chance gives stand beside
-them. Results are kept in the run folder, so an interrupted command resumes.
+The table shows the accuracy on 1,000 other stories. For the memory network, it also shows the share
+of the attention on the supporting facts (mean over the hops), and the share of the facts that have
+the largest weight in one of the hops, each beside its value by chance. Results are kept in the run
+folder, so an interrupted command resumes.
 """
 
 import argparse

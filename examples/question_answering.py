@@ -1,25 +1,25 @@
-"""Answers questions by a part of a text, from questions with answers to a SavedModel.
+"""Answers questions by a part of a text: from training questions to a SavedModel.
 
     python examples/question_answering.py
 
-makes its own questions by rule, and takes some minutes on a CPU for these steps:
+generates questions by rule. These steps take some minutes on a CPU:
 
-1. Texts about ships, people and projects, with questions. The test has names and values that
-   training never sees; its second half has other sentences and other wordings too.
+1. Texts about ships, people and projects are generated, with questions. The names and values of the
+   test set do not occur in the training set; its second half also has other sentences and wordings.
 2. An encoder with scores for the first and the last token of the answer is trained from random
    weights.
-3. It is tested: exact match and F1, beside a baseline that counts common words.
-4. Answers, marked in their texts, and a page with the words that spoke for them.
-5. The answerer becomes a SavedModel, which needs TensorFlow alone.
+3. Its exact match and F1 are compared with a baseline that counts common words.
+4. Answers are marked in their texts, and a page shows which words decided.
+5. The model is exported as a SavedModel, which needs only TensorFlow.
 
 With a file in SQuAD's format and a pretrained encoder
 
     python examples/question_answering.py --data dev-v1.1.json --backbone FOLDER --seeds 3
 
-the encoder is tuned on all articles but ten, once for each seed, and tested on these: those ten
-whose names have the lowest SHA-256 (`keras_attn.records.split_questions`). A tenth of the others
-chooses the weights. All that the script writes is in `--run-dir`. Interrupted, the same command
-goes on.
+the encoder is fine-tuned on all articles except ten, once for each seed, and tested on these ten:
+the articles whose names have the lowest SHA-256 (`keras_attn.records.split_questions`). A tenth of
+the other articles is used to choose the weights. All files are written to `--run-dir`. After an
+interruption, the same command resumes the run.
 """
 
 import argparse

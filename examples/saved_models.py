@@ -1,4 +1,4 @@
-"""Calls a SavedModel as a server would: with TensorFlow, and nothing of this package.
+"""Calls a SavedModel as a server would: with TensorFlow, without this package.
 
 from saved_models import call_saved_model
 

@@ -1,19 +1,19 @@
-"""Classifies film reviews, from static weights of words to attention, and shows what decided.
+"""Classifies film reviews with fixed word weights up to attention, and shows which words decided.
 
     python examples/sentiment.py
 
-fetches labelled reviews (13 MB, once), trains a ladder of four classifiers on a part of them that
-takes some minutes on a CPU, and ends with a table of all four on texts that none of them saw:
+downloads labelled reviews (13 MB, once), trains four classifiers on a part of them, for some
+minutes on a CPU, and prints a table of their scores on other texts:
 
     tfidf        each word has a fixed weight, its IDF; logistic regression
     bag          each word and pair of words has a learned weight and a learned embedding
     rnn          a bidirectional LSTM, and attention that weighs its states
     transformer  self-attention, and attention that weighs its outputs
 
-with a page (`explained.html`) that shows which words decided, whether they really did (the fall of
-the probability when they are deleted, beside a random deletion), and a SavedModel of the best
-network, which needs TensorFlow alone. All it writes is in `--run-dir`; only the
-fetched data are kept in a cache. Interrupted, the same command goes on.
+It also writes a page (`explained.html`) that shows which words decided, and how much the
+probability falls if these words are deleted, compared with random words; and a SavedModel of the
+best network, which needs only TensorFlow. All files are written to `--run-dir`; only the downloaded
+data are kept in a cache. After an interruption, the same command resumes the run.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The five layers in a Keras model of one's own: build, fit, save, reload, export.
+"""Stacks five layers in a Keras model of your own: build, fit, save, reload, export.
 
     python examples/stack_layers.py
 

@@ -1,18 +1,20 @@
-"""Docstrings from functions, a task of summarization whose data is on every machine.
+"""Summarizes functions as docstrings, with data that every Python installation has.
 
     pip install -e ".[examples,summarization]"
     python examples/summarization.py
 
-reads the functions of the installed packages, and takes about half an hour on two quiet cores:
+reads the functions of the installed packages. These steps take about half an hour on two idle
+cores:
 
-1. The text is the source of a function without its docstring, its names cut into words
+1. A text is the source of a function without its docstring, with names split into words
    (`get_config` is "get config"). The summary is the first line of the docstring.
-2. Some packages are for the test, some choose the best weights, and a Transformer learns from the
-   others. Training functions like one of the test, or with its docstring, are left out.
-3. ROUGE of the test is printed beside ROUGE of the first line, the name of the function with its
-   arguments, for each seed. Then one summary is shown, with a page of where the model looked.
+2. Some packages are the test set, some are used to choose the best weights, and a Transformer is
+   trained on the others. Training functions that resemble a test function, or have the docstring of
+   one, are left out.
+3. For each seed, ROUGE on the test set is printed beside ROUGE of the first line of the text, the
+   name of the function with its arguments. One summary is shown, with a page of the attention.
 
-All that it writes is in `--run-dir`. Interrupted, the same command goes on.
+All files are written to `--run-dir`. After an interruption, the same command resumes the run.
 """
 
 import argparse
@@ -131,7 +133,7 @@ def main() -> None:
             log=print,
         )  # fmt: skip
         if not run.complete:
-            raise SystemExit("Interrupted. The same command goes on.")
+            raise SystemExit("Interrupted. Run the same command again to resume.")
         summarizer = Summarizer.load(run_dir / "best.task")
         report = summarizer.evaluate(sides["test"])
         print(f"seed {seed}\n{report}", flush=True)

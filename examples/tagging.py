@@ -1,19 +1,19 @@
-"""Finds people, places, organisations and dates in sentences, from labels of words to a SavedModel.
+"""Finds people, places, organisations and dates in sentences: from labelled words to a SavedModel.
 
     python examples/tagging.py
 
-makes its own sentences by templates, and takes some minutes on a CPU for these steps:
+generates sentences from templates. These steps take some minutes on a CPU:
 
-1. Sentences to learn from. Those of the test have templates and names that training never sees.
-2. An encoder with a head for the label of each word is trained from random weights, or from
-   those of `--backbone`.
-3. It is tested: precision, recall and F1 of whole entities.
-4. Entities in a text that you can change with `--text`, in colours, and the same as a page; and a
-   page with the words that spoke for the label of each first entity.
-5. The tagger becomes a SavedModel, which needs TensorFlow alone.
+1. Training and test sentences are generated. The test set has other templates and names.
+2. An encoder with a head for the label of each word is trained from random weights, or from the
+   weights of `--backbone`.
+3. Precision, recall and F1 of whole entities are measured.
+4. Entities in a text, which `--text` changes, are shown in colours, in the terminal and on a page.
+   Another page shows which words decided the label of the first entity of each text.
+5. The tagger is exported as a SavedModel, which needs only TensorFlow.
 
-`--data` takes sentences of your own in CoNLL columns or JSON lines. All that the script writes is
-in `--run-dir`. Interrupted, the same command goes on.
+`--data` takes sentences of your own in CoNLL columns or JSON lines. All files are written to
+`--run-dir`. After an interruption, the same command resumes the run.
 """
 
 import argparse

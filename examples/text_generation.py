@@ -2,10 +2,10 @@
 
     python examples/text_generation.py
 
-fetches Shakespeare's works (5.4 MB, once), trains a recurrent network for some minutes on a CPU,
-measures bits per character on plays that it never saw, writes texts at several settings, and
-exports a SavedModel that needs TensorFlow alone.
-All it writes is in `--run-dir`; only the fetched data are kept in a cache.
+downloads Shakespeare's works (5.4 MB, once), trains a recurrent network for some minutes on a CPU,
+measures bits per character on other plays, generates texts with several settings, and exports a
+SavedModel that needs only TensorFlow. All files are written to `--run-dir`; only the downloaded
+data are kept in a cache.
 """
 
 import argparse

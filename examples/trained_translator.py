@@ -3,10 +3,10 @@
     python examples/translation.py
     python examples/trained_translator.py
 
-The first command trains, with its default settings. The second quantizes the trained model to int8,
-scores it on the same two test sets, and writes the task file and a page of notes about it: figures,
-commands, versions and licence. Then it translates five sentences. Copy both files to
-`keras_attn/trained` to replace the ones there.
+The first command trains a translator with the default settings. The second command quantizes it to
+int8, measures it on the same two test sets, and writes the task file and a page of notes: figures,
+commands, versions and licence. It then translates five sentences. To replace the translator of the
+package, copy both files to `keras_attn/trained`.
 """
 
 import argparse

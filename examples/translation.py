@@ -1,13 +1,13 @@
-"""Learns to translate from raw text, and shows what came of it.
+"""Trains a translator on raw text, and shows its results.
 
     python examples/translation.py
 
-fetches human translations (English to German, 67 MB, once), trains a small Transformer for some
+downloads human translations (English to German, 67 MB, once), trains a small Transformer for some
 minutes on a CPU, measures BLEU and chrF on two test sets, translates ten unseen sentences, draws
-what one translation attended to, and exports a SavedModel that needs TensorFlow alone.
-`--model rnn` trains a recurrent network instead, with the attention that `--attention` names.
-All it writes is in `--run-dir`; only the fetched data are kept in a cache. Interrupted, the same
-command goes on.
+the attention of one translation, and exports a SavedModel that needs only TensorFlow. `--model rnn`
+trains a recurrent network instead, with the attention that `--attention` names.
+All files are written to `--run-dir`; only the downloaded data are kept in a cache. After an
+interruption, the same command resumes the run.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> None:
     }
     (args.run_dir / "results.json").write_text(json.dumps(results, indent=1) + "\n")
 
-    say("5. Ten sentences that it never saw")
+    say("5. Ten new sentences")
     for pair, translation in list(zip(splits.test, rows[0][2].translations, strict=True))[:10]:
         print(
             f"  source     {pair.source}\n  model      {translation}\n  reference  {pair.target}\n"

@@ -1,4 +1,4 @@
-"""Learns to answer questions about pictures, and shows where each word of a question looked.
+"""Learns to answer questions about images, and shows where each word of a question looked.
 
     pip install easy-vqa==1.0
     python examples/visual_questions.py
@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> None:
         train, dev, folder, **settings(args), log=lambda text: print(text, flush=True), verbose=0
     )  # fmt: skip
     if not run.complete:
-        sys.exit("Interrupted: the same command goes on.")
+        sys.exit("Interrupted. Run the same command again to resume.")
     answerer = VisualQuestionAnswerer.load(run.best)
     print(f"{answerer}\nin {(time.monotonic() - began) / 60:.1f} minutes")
 

@@ -1,16 +1,16 @@
-"""Words as vectors: learned from a text, then one word with three senses in an encoder.
+"""Learns word vectors from a text, and compares the senses of a word in an encoder.
 
     python examples/word_embeddings.py --text corpus.txt --encoder minilm
 
-learns vectors of words from the text (or reads them, `--vectors glove.txt`), prints neighbours and
-answers of the kind "king - man + woman", and writes a map of the commonest words to
-`RUN_DIR/map.html`. A word has one vector there, whatever it means.
+learns word vectors from the text (or reads them with `--vectors glove.txt`), prints nearest words
+and analogies such as "king - man + woman", and writes a map of the most frequent words to
+`RUN_DIR/map.html`. Each word has a single vector, even if it has several senses.
 
-With `--encoder`, a folder of Hugging Face weights or a task with an encoder, it then reads the
-sentences of `WORD_SENSES`: ten words with three senses each. For each layer it counts how often the
-nearest other sentence has the same sense of the word. The layer is chosen on five words and
-measured on the other five. `RUN_DIR/senses/WORD.html` shows where the senses of a word part, and
-what the word looks at in each layer.
+With `--encoder`, a folder of Hugging Face weights or a task with an encoder, the script then reads
+the sentences of `WORD_SENSES`: ten words with three senses each. For each layer, it counts how
+often the nearest other sentence has the same sense of the word. The layer is chosen with five words
+and measured with the other five. `RUN_DIR/senses/WORD.html` shows in which layer the senses of a
+word separate, and what the word attends to in each layer.
 """
 
 import argparse

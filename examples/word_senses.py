@@ -1,7 +1,7 @@
-"""Sentences of ten words with three senses each, to study what an encoder makes of a word.
+"""Sentences with ten words of three senses each, for studying the vectors of an encoder.
 
-They were written for this project, and before anything was measured with them. Each has its word
-once, in lower case.
+The sentences were written for this project, before anything was measured with them. Each sentence
+contains its word once, in lower case.
 """
 
 WORD_SENSES: dict[str, dict[str, tuple[str, ...]]] = {

@@ -6,11 +6,12 @@ trains four translators (a recurrent network with a fixed context, with additive
 Luong's, and a Transformer) on the same examples, translates the test set once with each, and writes
 BLEU by the number of source words to `bleu_by_length.csv` and `bleu_by_length.png`.
 
-So that there are long sources enough, examples are 1 to 5 consecutive sentence pairs, joined by a
-space; how many is drawn by `--seed`, in training and test alike. No sentence of the test set, nor
-one like it, is in the training set. What is there is not done again: a run that was interrupted
-goes on. The data are a folder of Multi30k (`--data-dir`), a file of pairs such as an archive of
-Tatoeba (`--pairs`), or human translations that are fetched once (neither).
+To provide enough long sources, each example is made of 1 to 5 consecutive sentence pairs, joined by
+spaces; `--seed` determines their numbers, in the training set and in the test set. The training set
+contains no sentence of the test set and no similar sentence. After an interruption, the same
+command resumes: finished parts are not computed again. The data are a folder of Multi30k
+(`--data-dir`), a file of pairs such as an archive of Tatoeba (`--pairs`), or, without these
+options, human translations that are downloaded once.
 """
 
 import argparse

@@ -1,14 +1,14 @@
-"""Trains and tests translators of Multi30k, and prints the table of their figures.
+"""Trains and tests translators on Multi30k, and prints a table of their scores.
 
     python examples/multi30k/run.py --data-dir multi30k --directions de-en en-de --seeds 0 1 2
     python examples/multi30k/run.py --data-dir multi30k --directions de-en-rnn-additive
 
-The folder holds `train`, `val` and `test_2016_flickr` in `de` and `en`, plain or gzipped, a
-sentence a line (https://github.com/multi30k/dataset, task 1). A direction is the name of a settings
-file beside this script: Transformers for both directions, and recurrent networks, with additive
-attention and with none, from German to English. What is there is not done again: a run that was
-interrupted goes on. Without a GPU a run of the settings takes hours on two cores;
-`KERAS_BACKEND=jax` is the backend for GPUs.
+The folder contains `train`, `val` and `test_2016_flickr` in `de` and `en`, plain or gzipped, with a
+sentence on each line (https://github.com/multi30k/dataset, task 1). A direction is the name of a
+settings file in the folder of this script: Transformers for both directions, and recurrent networks
+with and without additive attention from German to English. After an interruption, the same command
+resumes: finished parts are not computed again. A run takes hours on two cores; with a GPU, set
+`KERAS_BACKEND=jax`.
 """
 
 import argparse

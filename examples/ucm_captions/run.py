@@ -1,18 +1,18 @@
-"""Trains and tests captioners of aerial photographs, UCM-Captions, and prints their figures.
+"""Trains and tests captioners of aerial photographs (UCM-Captions), and prints their scores.
 
     python examples/ucm_captions/run.py --data-dir ucm_captions --seeds 0 1 2
     python examples/ucm_captions/run.py --data-dir ucm_captions --models transformer
 
-The folder holds `captions.json` or `dataset.json`, and `images` (see
-`keras_attn.images.read_ucm_captions`): 2,100 pictures of 21 kinds of places, five captions each.
-A model is the name of a settings file beside this script: soft attention (Show, Attend and Tell)
-and a Transformer decoder, on the regions of a VGG16 that is not trained. Its weights come by pip
-(64 MB, once); what it makes of the pictures is computed once for all runs.
+The folder contains `captions.json` or `dataset.json`, and `images` (see
+`keras_attn.images.read_ucm_captions`): 2,100 images of 21 kinds of places with five captions each.
+A model is the name of a settings file in the folder of this script: soft attention (Show, Attend
+and Tell) and a Transformer decoder, both on the regions of a VGG16 that is not trained. Its weights
+are downloaded with pip (64 MB, once). The features of the images are computed once for all runs.
 
-Each model is trained once for each seed. The epoch is chosen by CIDEr on the validation side, by
-which the settings were chosen too; then the test side is scored once. The table has two baselines
-beside them that know the kind of a place and nothing else (`baselines.py`). What is there is not
-done again: a run that was interrupted goes on.
+Each model is trained once for each seed. The epoch is chosen by CIDEr on the validation set, which
+was also used to choose the settings; then the test set is scored once. The table also shows two
+baselines that only know the kind of a place (`baselines.py`). After an interruption, the same
+command resumes: finished parts are not computed again.
 """
 
 import argparse
