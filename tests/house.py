@@ -140,6 +140,12 @@ def measure(types: bool) -> dict[str, float]:
         "tasks, lines of code": sum(file.code for file in tasks),
         "tasks, all lines": sum(file.lines for file in tasks),
         "tasks of more files than one": sum(len(files) > 1 for files in of_task.values()),
+        "tasks above 400 lines": sum(
+            sum(file.lines for file in files) > TASK_LINES for files in of_task.values()
+        ),
+        "lines of the largest task": max(
+            sum(file.lines for file in files) for files in of_task.values()
+        ),
         "tasks above 400 lines of code": sum(
             sum(file.code for file in files) > TASK_LINES for files in of_task.values()
         ),
