@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import http.client
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -70,7 +69,7 @@ def served(model: Path, texts: Sequence[str], replicas: int) -> float:
         at_once(PORT, "/", texts, CLIENTS)
         return len(texts) / (time.perf_counter() - began)
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # a child of a background job ignores Ctrl-C
         process.wait()
 
 
