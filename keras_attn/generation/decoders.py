@@ -20,7 +20,7 @@ class Decoder(Protocol[State]):
 
     `state` is a nest of batch-first tensors.
 
-    If the beams of a sentence share a part of the state, such as its memory, a decoder may have two
+    If the beams of a sentence share a part of the state, such as the memory, a decoder may have two
     further methods. `repeat(state, times)` returns a state in which row `i * times + j` is the j-th
     beam of row i. `reorder(state, rows)` returns a state in which row i continues row `rows[i]` of
     the same sentence. A third method, `laid_out()`, may return an equivalent decoder that is faster

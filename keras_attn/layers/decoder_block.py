@@ -316,7 +316,8 @@ class DecoderBlock(TransformerBlock):
             x: Inputs `(B, 1, D)`.
             state: State from `prefill` or the last `step`.
             slot: int32 scalar tensor, the slot of the cache to write.
-            visible: Boolean `(B, L)`, True for the slots of tokens, including the new one.
+            visible: Boolean `(B, L)`, True for the slots of tokens, including the new one; or `(B,
+                R, L)` for R beams that share their slots, as in `MultiHeadSelfAttention.step`.
             memory_mask: Padding mask of the memory, `(B, S)`; all are tokens if None.
             return_attention_scores: Whether to also return the attention weights.
             positions: Integers `(B, L)`, the positions of all slots, including the new one, for the

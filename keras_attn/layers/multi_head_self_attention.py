@@ -411,7 +411,9 @@ class MultiHeadSelfAttention(HeadsLayer):
             x: Inputs `(B, 1, D)`.
             cache: Keys and values `(B, K, L, ...)`, from `prefill` or the last `step`.
             slot: int32 scalar tensor, the slot for the new key and value.
-            visible: Boolean `(B, L)`, True for the slots of tokens, including the new one.
+            visible: Boolean `(B, L)`, True for the slots of tokens, including the new one. If R
+                beams of a sentence share their slots, `(B, R, L)`: True for the slots of each beam
+                of the sentence that hold a token of the row.
             return_attention_scores: Whether to also return the weights `(B, N, 1, L)`.
             positions: Integers `(B, L)`, the positions of all slots, including the new one; `0 ...
                 L-1` if None.
@@ -421,16 +423,18 @@ class MultiHeadSelfAttention(HeadsLayer):
             `return_attention_scores` is True, the attention weights.
         """
         here = None
-        positions = self._positions_of(visible, positions)
+        tokens = visible if len(visible.shape) == 2 else ops.any(visible, axis=1)
+        positions = self._positions_of(tokens, positions)
         if positions is not None:
             here = ops.take(positions, ops.reshape(slot, (1,)), axis=1)
         query, key, value = self.project(x, here)
         bias = self._bias(here, positions)
         if self.sliding_window is not None:  # count tokens: there may be padding
-            count = ops.cumsum(ops.cast(visible, "int32"), axis=1)
+            count = ops.cumsum(ops.cast(tokens, "int32"), axis=1)
             near = count > ops.max(count, axis=1, keepdims=True) - self.sliding_window
             if self.sink_tokens:
                 near = ops.logical_or(near, count <= self.sink_tokens)
+            near = near if len(visible.shape) == 2 else ops.expand_dims(near, 1)
             visible = ops.logical_and(visible, near)
         cache = (write_cache(cache[0], slot, key), write_cache(cache[1], slot, value))
         result = self._attend_cached(

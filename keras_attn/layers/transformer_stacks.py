@@ -19,8 +19,13 @@ from keras_attn.layers.masked_layer import (
 from keras_attn.layers.stack import TransformerStack
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.ops import token_positions
+from keras_attn.ops.compilers import compiler
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.padding import known_value
+
+MOST_SHARING = 4
+"""Number of beams up to which attention to all slots costs less than copies of the caches."""
+_OF_MEMORY = ("memory", "memory_mask")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -413,6 +418,10 @@ class TransformerDecoder(TransformerStack):
             "visible": ops.logical_or(state["visible"], here),
             "slot": state["slot"] + 1,
         }
+        visible = state["visible"]
+        if "owners" in state:
+            state["owners"] = _owned(state["owners"], ops.expand_dims(here, 1))
+            visible = ops.logical_and(state["owners"], ops.expand_dims(visible, 1))
         scores: dict[str, list[Tensor]] = {"self": [], "cross": []}
         cache = []
         for i, block in enumerate(self.blocks):
@@ -423,7 +432,7 @@ class TransformerDecoder(TransformerStack):
                 x,
                 block_state,
                 slot,
-                state["visible"],
+                visible,
                 state.get("memory_mask"),
                 return_attention_scores,
                 positions,
@@ -444,11 +453,28 @@ class TransformerDecoder(TransformerStack):
             times: Number of copies of each row. The copies of a row are adjacent.
 
         Returns:
-            A state with `times` rows for each row. They share the memory, which is not repeated.
+            A state with `times` rows for each row. They share the memory, which is not repeated. Up
+            to 4 rows also share the slots of their caches, except on TensorFlow without XLA: the
+            state then has "owners" `(B, times, L)`, which of the rows wrote each slot, and
+            `reorder` copies no cache.
+
+        Raises:
+            ValueError: If the rows are repeated already.
         """
-        shared = {k: v for k, v in state.items() if k in ("memory", "memory_mask")}
+        if "owners" in state:
+            raise ValueError(
+                "The rows of a state can be repeated once. Received: a state of "
+                f"{state['owners'].shape[1]} beams a sentence."
+            )
+        shared = {k: v for k, v in state.items() if k in _OF_MEMORY}
         rest = {k: v for k, v in state.items() if k not in shared}
-        return {**tree.map_structure(lambda t: ops.repeat(t, times, axis=0), rest), **shared}
+        found = {**tree.map_structure(lambda t: ops.repeat(t, times, axis=0), rest), **shared}
+        quick = keras.backend.backend() != "tensorflow" or compiler() == "xla"
+        if 1 < times <= MOST_SHARING and quick:
+            none = ops.zeros_like(ops.expand_dims(found["visible"], 1))
+            none = ops.repeat(none, times, axis=1)
+            found["owners"] = _owned(none, ops.logical_not(none))
+        return found
 
     @staticmethod
     def reorder(state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
@@ -457,11 +483,20 @@ class TransformerDecoder(TransformerStack):
         Args:
             state: State from `prefill`, `step` or `repeat`.
             rows: int32 `(B,)`: for each new row, the index of the row that it continues. Both rows
-                must belong to the same sentence, because the memory is not reordered.
+                must belong to the same sentence, because the memory and shared slots are not
+                reordered.
 
         Returns:
             The state of the new rows.
         """
-        taken = {k: v for k, v in state.items() if k not in ("memory", "memory_mask")}
+        kept = (*_OF_MEMORY, "cache") if "owners" in state else _OF_MEMORY
+        taken = {k: v for k, v in state.items() if k not in kept}
         taken = tree.map_structure(lambda t: ops.take(t, rows, axis=0), taken)
         return {**state, **taken}
+
+
+def _owned(owners: Tensor, where: Tensor) -> Tensor:
+    """`owners (B, R, L)`, in which each row owns the slots `where (B, 1, L)` itself."""
+    row = ops.cumsum(ops.ones_like(owners[:, :, :1], dtype="int32"), axis=0) - 1
+    beam = ops.cumsum(ops.ones_like(owners[:, :, :1], dtype="int32"), axis=1) - 1
+    return ops.where(where, ops.equal(row % owners.shape[1], beam), owners)

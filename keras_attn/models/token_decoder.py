@@ -169,7 +169,8 @@ class TokenDecoder:
     def reorder(self, state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         """Returns a state in which row i continues row `rows[i]` of the given state.
 
-        Parts of the state that depend only on the memory are not reordered.
+        Parts of the state that depend only on the memory are not reordered, nor are caches that the
+        beams of a sentence share.
 
         Args:
             state: State from `prefill`, `step` or `repeat`, with B rows.

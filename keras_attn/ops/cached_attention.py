@@ -71,6 +71,12 @@ def cached_attention(
     M = B R rows of queries, rows `b R ... b R + R - 1` read row b of the cache. The cache is not
     repeated.
 
+    The R beams of a sentence may also share slots: with `visible (M, R, L)`, each row of queries
+    attends to the slots of all R rows of its sentence. Beams that continue other beams then need no
+    copies of their slots:
+
+        weights = softmax over rows j and slots s of (scale * query_i keys_js where visible_ijs)
+
     The score options are the same as in `dot_product_attention`. Functions of positions need
     explicit positions, and one cache row for each row of queries.
     """
@@ -84,7 +90,7 @@ def cached_attention(
                 query,
                 keys[:, :, :length],
                 values[:, :, :length],
-                None if visible is None else visible[:, :length],
+                None if visible is None else visible[..., :length],
                 None if bias is None else bias[..., :length],
                 scale,
                 shared=shared,
@@ -93,9 +99,11 @@ def cached_attention(
 
         return _of_the_first(used, keys, attend)
     N, H, K = query.shape[2], query.shape[3], keys.shape[1]
-    T, S, G = ops.shape(query)[1], ops.shape(keys)[2], N // K
+    T, G = ops.shape(query)[1], N // K
     scale = 1.0 / math.sqrt(H) if scale is None else scale
     query = query * ops.cast(scale, query.dtype)
+    if visible is not None and len(visible.shape) == 3:
+        return _of_beams(query, keys, values, visible, bias, return_attention_scores, options)
     rows = ops.shape(keys)[0]
     own = not shared or (isinstance(rows, int) and rows == query.shape[0])
     one = own and isinstance(T, int) and T == 1
@@ -105,26 +113,72 @@ def cached_attention(
         query = ops.reshape(query, (rows, -1, K, G, H))  # (B, R T, K, G, H)
         query = ops.reshape(ops.transpose(query, (0, 2, 3, 1, 4)), (rows, K, -1, H))
     scores = ops.einsum("bkqh,bksh->bkqs", query, keys)  # (B, K, G R T, L)
-    if options is not None:
-        scores = options.capped(scores)
     if bias is not None:
-        by_head = ops.reshape(bias, (-1, K, G * T, ops.shape(bias)[3]))
-        dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
-        scores = ops.cast(scores, dtype) + ops.cast(by_head, dtype)
-    if visible is not None:
-        visible = ops.expand_dims(ops.expand_dims(visible, 1), 1)
-    if options is None:
-        weights = masked_softmax(scores, visible)
-    else:
-        weights = _with_options(ops.reshape(scores, (rows, N, -1, S)), visible, options)
-        weights = ops.reshape(weights, (rows, K, -1, S))
-    weights = ops.cast(weights, values.dtype)
+        bias = ops.reshape(bias, (-1, K, G * T, ops.shape(bias)[3]))
+    weights = ops.cast(_weights(scores, visible, bias, N, options), values.dtype)
     context = ops.einsum("bkqs,bksh->bkqh", weights, values)
     context = _by_row(context, one, rows, N, T)
     if not return_attention_scores:
         return context
     weights = _by_row(weights, one, rows, N, T)  # (M, T, N, L)
     return context, ops.transpose(weights, (0, 2, 1, 3))
+
+
+def _weights(
+    scores: Tensor,
+    visible: Tensor | None,
+    bias: Tensor | None,
+    heads: int,
+    options: ScoreOptions | None,
+) -> Tensor:
+    """The weights of scores `(B, K, Q, L)`, with `visible (B, L)` and a bias like the scores."""
+    if options is not None:
+        scores = options.capped(scores)
+    if bias is not None:
+        dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
+        scores = ops.cast(scores, dtype) + ops.cast(bias, dtype)
+    if visible is not None:
+        visible = ops.expand_dims(ops.expand_dims(visible, 1), 1)
+    if options is None:
+        return masked_softmax(scores, visible)
+    by_head = ops.reshape(scores, (ops.shape(scores)[0], heads, -1, ops.shape(scores)[3]))
+    return ops.reshape(_with_options(by_head, visible, options), ops.shape(scores))
+
+
+def _of_beams(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    visible: Tensor,
+    bias: Tensor | None,
+    wanted: bool,
+    options: ScoreOptions | None,
+) -> Any:
+    """Attention from scaled queries `(B R, 1, N, H)` to the slots of all R beams of a sentence.
+
+    Each row of the cache is read where it is, by the queries of all beams of its sentence.
+    """
+    R, N, H, K = visible.shape[1], query.shape[2], query.shape[3], keys.shape[1]
+    G, L = N // K, ops.shape(keys)[2]
+    query = ops.transpose(ops.reshape(query, (-1, R, K, G, H)), (0, 2, 1, 3, 4))
+    query = ops.repeat(ops.reshape(query, (-1, K, R * G, H)), R, axis=0)
+    scores = ops.einsum("bkqh,bksh->bkqs", query, keys)  # (B R, K, R G, L)
+    scores = ops.reshape(scores, (-1, R, K, R, G, L))  # owner, head, reader, query
+    scores = ops.reshape(ops.transpose(scores, (0, 3, 2, 4, 1, 5)), (-1, K, G, R * L))
+    if bias is not None:
+        bias = ops.tile(ops.reshape(bias, (-1, K, G, L)), (1, 1, 1, R))
+    if options is not None and options.key_positions is not None:
+        options = options._replace(key_positions=ops.tile(options.key_positions, (1, R)))
+    weights = _weights(scores, ops.reshape(visible, (-1, R * L)), bias, N, options)
+    weights = ops.cast(weights, values.dtype)
+    weights = ops.reshape(weights, (-1, R, K, G, R, L))  # reader, head, query, owner
+    parts = ops.transpose(weights, (0, 4, 2, 1, 3, 5))
+    context = ops.einsum("bkqs,bksh->bkqh", ops.reshape(parts, (-1, K, R * G, L)), values)
+    context = ops.sum(ops.reshape(context, (-1, R, K, R, G, values.shape[3])), axis=1)
+    context = ops.reshape(ops.transpose(context, (0, 2, 1, 3, 4)), (-1, 1, N, values.shape[3]))
+    if not wanted:
+        return context
+    return context, ops.reshape(ops.sum(weights, axis=4), (-1, N, 1, L))
 
 
 def _with_options(scores: Tensor, visible: Tensor | None, options: ScoreOptions) -> Tensor:

@@ -24,6 +24,7 @@ from keras_attn.layers import (
     LearnedPositionalEncoding,
     TokenEmbedding,
     TransformerDecoder,
+    transformer_stacks,
 )
 from keras_attn.models import SequenceDecoder, TokenDecoder
 
@@ -179,6 +180,65 @@ def test_transformer_decoder(settings, with_memory, prompt):
                     numpy(cross[layer])[row, :, at[row]],
                     atol=1e-5,
                 )
+
+
+@pytest.mark.parametrize(
+    ("settings", "with_memory", "side"),
+    [
+        (LLAMA, True, "right"),
+        pytest.param({"normalize_first": True}, True, "left", marks=pytest.mark.slow),
+        pytest.param({"num_kv_heads": 2}, False, "right", marks=pytest.mark.slow),
+        pytest.param(TODAY, False, "left", marks=pytest.mark.slow),
+        pytest.param({"positions": "alibi"}, True, "left", marks=pytest.mark.slow),
+        pytest.param(
+            {"positions": "relative", "max_distance": 4, "num_buckets": 4, "num_kv_heads": 2},
+            False, "right", marks=pytest.mark.slow,
+        ),
+    ],
+    ids=_name,
+)  # fmt: skip
+@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_beams_that_continue_others(settings, with_memory, side, shared, monkeypatch):
+    """Outputs and weights are those of whole sequences; shared slots are copied by no reorder."""
+    beams, lengths = 3, (2, 4)
+    monkeypatch.setattr(transformer_stacks, "MOST_SHARING", 4 if shared else 1)
+    monkeypatch.setattr(transformer_stacks, "compiler", lambda: "xla")
+    rng = np.random.default_rng(0)
+    stack = TransformerDecoder(2, 4, intermediate_dim=16, **settings)
+    memory = rng.normal(size=(2, 5, DIM)).astype("float32") if with_memory else None
+    stack.build((2, 4, DIM), *([memory.shape] if with_memory else []))
+    randomize(stack, 1)
+    slots, mask = prompt_slots(lengths, side)
+    prompts = rng.normal(size=(2, 4, DIM)).astype("float32")
+    histories = [prompts[row, slots[row]] for row in (0, 1) for _ in range(beams)]
+    read = [list(slots[row]) for row in (0, 1) for _ in range(beams)]
+    counted = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
+    positions = {"positions": counted} if "mask_mod" in settings else {}
+    _, state = stack.prefill(ops.convert_to_tensor(prompts), mask, memory, None, 8, **positions)
+    state = stack.repeat(state, beams)
+    assert ("owners" in state) == shared
+    for step in range(STEPS):
+        new = rng.normal(size=(2 * beams, 1, DIM)).astype("float32")
+        output, after, scores = stack.step(ops.convert_to_tensor(new), state, True)
+        histories = [np.concatenate(pair) for pair in zip(histories, new, strict=True)]
+        for row, history in enumerate(histories):
+            whole = (history[None],) if memory is None else (history[None], memory[[row // beams]])
+            full, own, _ = stack(*map(ops.convert_to_tensor, whole), return_attention_scores=True)
+            np.testing.assert_allclose(numpy(output)[row, 0], numpy(full)[0, -1], atol=1e-5)
+            seen = [*read[row], *range(4, 4 + step + 1)]
+            for layer in (0, 1):
+                expected = np.zeros((4, 8), "float32")
+                expected[:, seen] = numpy(own[layer])[0, :, -1]
+                found = numpy(scores["self"][layer])[row, :, 0]
+                np.testing.assert_allclose(found, expected, atol=1e-5)
+        parents = rng.integers(0, beams, size=2 * beams) + np.repeat([0, beams], beams)
+        state = stack.reorder(after, ops.convert_to_tensor(parents.astype("int32")))
+        histories = [histories[parent] for parent in parents]
+        same = numpy(state["cache"][0][0]) == numpy(after["cache"][0][0])
+        assert same.all() == shared
+    if shared:
+        with pytest.raises(ValueError, match=r"repeated once\. Received: .* of 3 beams"):
+            stack.repeat(state, 2)
 
 
 @pytest.mark.parametrize("positions", ["rotary", pytest.param("alibi", marks=pytest.mark.slow)])
