@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, check_room, integer, laid_out
-from keras_attn.generation.numbers import values_of
+from keras_attn.generation.numbers import is_tensor, values_of
 from keras_attn.hints import Nest, Size, Tensor
 from keras_attn.ops.masks import token_mask
 from keras_attn.ops.padding import known_value
@@ -35,10 +35,13 @@ class Generation(NamedTuple):
     """Whether the sequence has an end token; False if it was cut: bool `(B, [R])`."""
 
 
-def checked_lengths(max_length: Size, min_length: Size) -> tuple[Size, Size]:
+def checked_lengths(
+    max_length: Size, min_length: Size, end_id: int | Sequence[int] | None
+) -> tuple[Size, Size]:
     """Checks lengths and returns them. In a graph, only known values are checked."""
     for value in values_of(min_length):
         integer("min_length", value, 0)
+    check_end(min_length, end_id)
     if ops.is_tensor(max_length):
         return ops.cast(max_length, "int32"), min_length
     max_length = integer("max_length", max_length, 1)
@@ -49,6 +52,15 @@ def checked_lengths(max_length: Size, min_length: Size) -> tuple[Size, Size]:
             f"Received: min_length={most}, max_length={max_length}."
         )
     return max_length, min_length
+
+
+def check_end(min_length: Size, end_id: int | Sequence[int] | None) -> None:
+    """Raises a ValueError for a minimum number of tokens without an end token to delay."""
+    if (is_tensor(min_length) or min_length) and not end_ids_of(end_id):
+        raise ValueError(
+            "`min_length` delays the end token, so it requires an `end_id`. Received: "
+            f"min_length={min_length}, end_id={end_id}. Pass `end_id`, or leave `min_length` out."
+        )
 
 
 def row_limits(

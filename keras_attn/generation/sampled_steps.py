@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, integer, laid_out
-from keras_attn.generation.loops import is_end, prefilled
+from keras_attn.generation.loops import check_end, is_end, prefilled
 from keras_attn.generation.repetition import History
 from keras_attn.generation.rules import TokenRules
 from keras_attn.generation.sampling import check_sampling, chooser
@@ -34,7 +34,8 @@ class SampledSteps:
         end_id: Id of the token that ends a sequence, or a list of several end ids. With None,
             sequences end at their maximum length.
         pad_id: Id of the padding after the end; it may be `end_id`.
-        min_length: Minimum number of new tokens, including the end token.
+        min_length: Minimum number of new tokens, including the end token; above 0, it requires an
+            `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
         temperature: Divisor of the logits, above 0.
         top_k: Number of most probable tokens to keep; all if None.
@@ -48,7 +49,8 @@ class SampledSteps:
             the whole vocabulary is then sorted at each step.
 
     Raises:
-        ValueError: If `min_length` or a setting of the sampling is out of range.
+        ValueError: If `min_length` or a setting of the sampling is out of range, or `min_length` is
+            given without `end_id`.
 
     Example:
 
@@ -81,13 +83,14 @@ class SampledSteps:
         largest_top_k: int | None = None,
     ):
         check_sampling(temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size)
+        check_end(integer("min_length", min_length, 0), end_id)
         self.decoder = decoder
         self.end_id, self.pad_id = end_id, pad_id
         self.suppressed_ids = suppressed_ids
         self.settings = {
             "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
             "repetition_penalty": repetition_penalty,
-            "min_length": integer("min_length", min_length, 0),
+            "min_length": min_length,
         }  # fmt: skip
         self.no_repeat_ngram_size = no_repeat_ngram_size
         self.largest_top_k = largest_top_k
@@ -118,8 +121,9 @@ class SampledSteps:
             The state for `advance`, a dict that is a nest of batch-first tensors.
 
         Raises:
-            ValueError: If `numbers` has a key that is not one of these settings, P is 0, or
-                prompt and new tokens exceed the decoder's positions.
+            ValueError: If `numbers` has a key that is not one of these settings, or `min_length`
+                without `end_id`; if P is 0; or if prompt and new tokens exceed the decoder's
+                positions.
         """
         numbers = {name: ops.convert_to_tensor(value) for name, value in (numbers or {}).items()}
         if not numbers.keys() <= self.settings.keys():
@@ -127,6 +131,7 @@ class SampledSteps:
                 f"`numbers` must be among {', '.join(self.settings)}. "
                 f"Received: {', '.join(numbers)}."
             )
+        check_end(numbers.get("min_length", 0), self.end_id)
         # `advance` reads the last new token too: there may be more calls.
         _, logits, state, lengths = prefilled(
             self.decoder, prompt, prompt_mask, None, None, max_length, spare=1

@@ -294,12 +294,7 @@ def sample(
     True
     """
     check_sampling(temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size)
-    max_length, min_length = checked_lengths(max_length, min_length)
-    if end_id is None and (is_tensor(min_length) or min_length):
-        raise ValueError(
-            "`min_length` delays the end token, so it requires an `end_id`. Received: "
-            f"min_length={min_length}, end_id=None. Pass `end_id`, or leave `min_length` out."
-        )
+    max_length, min_length = checked_lengths(max_length, min_length, end_id)
     decoder, logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )

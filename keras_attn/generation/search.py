@@ -62,7 +62,7 @@ def greedy_search(
         max_lengths: Maximum number of new tokens of each row, int32 `(B,)`, from 1 to `max_length`;
             `max_length` for all rows if None.
         min_length: Minimum number of new tokens, including the end token; an integer, or a tensor
-            `()` or `(B,)`.
+            `()` or `(B,)`. Above 0, it requires an `end_id`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
         no_repeat_ngram_size: Size n of the n-grams that may not repeat, in prompt and new tokens
@@ -81,9 +81,9 @@ def greedy_search(
 
     Raises:
         ValueError: If a length is out of range, a tensor has the wrong shape or dtype,
-            `beginning_mask` is given without `beginning`, prompt and new tokens exceed the
-            decoder's positions, an id is outside the vocabulary, or `suppressed_ids` leave no
-            possible token.
+            `min_length` is given without `end_id` or `beginning_mask` without `beginning`, prompt
+            and new tokens exceed the decoder's positions, an id is outside the vocabulary, or
+            `suppressed_ids` leave no possible token.
 
     Example:
 
@@ -96,7 +96,7 @@ def greedy_search(
     (2, 5)
     """
     integer("no_repeat_ngram_size", no_repeat_ngram_size, 0)
-    max_length, min_length = checked_lengths(max_length, min_length)
+    max_length, min_length = checked_lengths(max_length, min_length, end_id)
     decoder, logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
@@ -199,7 +199,7 @@ def beam_search(
             With "never", it stops when no open beam can reach a better score at any length. With
             `num_beams=1`, all values work like None.
         min_length: Minimum number of new tokens, including the end token; an integer, or a tensor
-            `()` or `(B,)`.
+            `()` or `(B,)`. Above 0, it requires an `end_id`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
         no_repeat_ngram_size: Size n of the n-grams that may not repeat, in prompt and new tokens
@@ -219,9 +219,10 @@ def beam_search(
 
     Raises:
         ValueError: If a length or count is out of range, a tensor has the wrong shape or dtype,
-            `beginning_mask` is given without `beginning`, prompt and new tokens exceed the
-            decoder's positions, an id is outside the vocabulary, `suppressed_ids` leave no possible
-            token, or `length_penalty_kind` or `early_stopping` is unknown.
+            `min_length` is given without `end_id` or `beginning_mask` without `beginning`, prompt
+            and new tokens exceed the decoder's positions, an id is outside the vocabulary,
+            `suppressed_ids` leave no possible token, or `length_penalty_kind` or `early_stopping`
+            is unknown.
 
     Example:
 
@@ -234,7 +235,7 @@ def beam_search(
     ((1, 1, 5), (1, 1))
     """
     integer("no_repeat_ngram_size", no_repeat_ngram_size, 0)
-    max_length, min_length = checked_lengths(max_length, min_length)
+    max_length, min_length = checked_lengths(max_length, min_length, end_id)
     K = integer("num_beams", num_beams, 1)
     R = integer("num_return_sequences", num_return_sequences, 1)
     if R > K:

@@ -112,7 +112,8 @@ class TextWriter:
         decoder: Any object with `prefill` and `step`.
         tokenizer: The tokenizer of the texts. Its special tokens are never generated, except the
             end token in calls with `Writing(ends=True)`.
-        max_prompt: Maximum number of ids of a prompt, including the start token.
+        max_prompt: Maximum number of ids of a prompt, including the start token. Methods raise a
+            ValueError for longer prompts.
 
     Example:
 
@@ -396,8 +397,16 @@ class TextWriter:
 
         Returns:
             Ids, int32 `(B, P)`.
+
+        Raises:
+            ValueError: If a prompt has more than `max_prompt` ids.
         """
         width, count = max(map(len, rows)), len(rows)
+        if width > self.max_prompt:
+            raise ValueError(
+                f"A prompt must have at most {self.max_prompt} ids, with the start token. "
+                f"Received: {width} ids. Shorten the prompt."
+            )
         if keras.backend.backend() == "jax":  # it compiles for each shape
             width = min(-(-width // 16) * 16, self.max_prompt)
             count = max(count, min(batch_size, 2 ** (count - 1).bit_length()))

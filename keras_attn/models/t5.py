@@ -95,7 +95,7 @@ class T5Config(BlockSettings):
     )
     gated: bool = setting(False, "give the feed-forward networks a gate")
     layer_norm_epsilon: float = setting(1e-6, "epsilon of the norms", above=0)
-    num_buckets: int = setting(32, "buckets of relative positions, an even number", at_least=2)
+    num_buckets: int = setting(32, "buckets of relative positions, an even number", at_least=4)
     max_distance: int = setting(
         128, "distance from which relative positions of one direction share a bucket", at_least=1
     )

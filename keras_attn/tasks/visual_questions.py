@@ -773,13 +773,18 @@ class VisualQuestionAnswerer(PictureTask):
         results = self.predict([(picture, text) for text in texts], top_k=top_k)
         return results[0] if one else results
 
-    def report(self, examples: list[PictureQuestion], results: list[VisualAnswer]) -> Figures:
+    def report(
+        self, examples: list[PictureQuestion], results: list[VisualAnswer | None]
+    ) -> Figures:
         """Compares predicted answers with the right answers to questions.
+
+        A question whose image was left out, with `on_error="skip"` in `own_use`, counts as wrong.
 
         Args:
             examples: `PictureQuestion`s, or ((image, question), answer) tuples, with images as in
                 `predict`.
-            results: The predictions: a `VisualAnswer` for each example.
+            results: The predictions: a `VisualAnswer` for each example, or None if its image was
+                left out.
 
         Returns:
             A dict, which `print` shows: `accuracy`; `vqa_accuracy`, if each question has answers of
@@ -793,7 +798,7 @@ class VisualQuestionAnswerer(PictureTask):
         """
         return Figures(
             visual_question_scores(
-                [result.answer for result in results],
+                [result.answer if result else "" for result in results],
                 [example.answer for example in examples],
                 [example.answers for example in examples],
                 [example.kind for example in examples],

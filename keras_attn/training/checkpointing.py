@@ -191,7 +191,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self._metrics = None
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        """Restores PyTorch's random generators if a run resumes at this batch; called by Keras."""
+        """Restores global random generators if a run resumes at this batch; called by Keras."""
         if self._generators is not None:  # PyTorch's iterator has drawn a number
             set_generator_states(self._generators)
             self._generators = None

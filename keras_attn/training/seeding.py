@@ -4,8 +4,10 @@ import random
 
 import keras
 import numpy as np
-from keras.src.backend.common.global_state import set_global_attribute
-from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+from keras.src.backend.common.global_state import get_global_attribute, set_global_attribute
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR, global_seed_generator
+
+_KERAS = "keras"
 
 
 def seed_everything(seed: int, deterministic: bool = True) -> None:
@@ -50,28 +52,36 @@ def seed_everything(seed: int, deterministic: bool = True) -> None:
 
 
 def generator_states() -> dict[str, np.ndarray]:
-    """Returns the states of random generators that are not Keras variables.
+    """Returns the states of random generators that are not variables of a model.
 
-    On PyTorch, Keras uses global generators for dropout. On other backends, all states are in
-    `SeedGenerator`s, which are variables of the model.
+    These are Keras' global generator, which `keras.random` uses for calls without a seed, if it has
+    been used; and on PyTorch, its own generators, which Keras uses for dropout.
     """
+    arrays = {}
+    generator = get_global_attribute(GLOBAL_SEED_GENERATOR)
+    if generator is not None:
+        arrays[_KERAS] = np.array(keras.ops.convert_to_numpy(generator.state))
     if keras.backend.backend() != "torch":
-        return {}
+        return arrays
     import torch
 
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states |= {f"cuda{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
-    return {name: state.numpy().copy() for name, state in states.items()}
+    return arrays | {name: state.numpy().copy() for name, state in states.items()}
 
 
 def set_generator_states(states: dict[str, np.ndarray]) -> None:
     """Restores the result of `generator_states` on the available devices."""
+    if _KERAS in states:
+        global_seed_generator().state.assign(states[_KERAS])
     if keras.backend.backend() != "torch":
         return
     import torch
 
     for name, state in states.items():
+        if name == _KERAS:
+            continue
         number = name.removeprefix("cuda")
         if name == "cpu":
             torch.set_rng_state(torch.from_numpy(state))

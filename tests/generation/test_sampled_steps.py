@@ -123,6 +123,11 @@ def test_new_variables_are_compiled_anew():
 
 
 def test_wrong_settings():
+    with pytest.raises(ValueError, match=r"requires an `end_id`\. Received: min_length=2"):
+        SampledSteps(OneTable(), end_id=None, min_length=2)
+    steps = SampledSteps(OneTable(), end_id=None)
+    with pytest.raises(ValueError, match="requires an `end_id`"):
+        steps.begin(PROMPT, None, SEEDS, max_length=4, numbers={"min_length": SEEDS})
     with pytest.raises(ValueError, match="temperature"):
         SampledSteps(OneTable(), end_id=None, temperature=0.0)
 

@@ -417,6 +417,8 @@ def test_limits_are_kept_within_max_length():
         ({"max_length": True}, "`max_length` must be an integer"),
         ({"min_length": -1}, "`min_length` must be an integer of at least 0. Received: -1"),
         ({"min_length": 5}, "min_length=5, max_length=4"),
+        ({"min_length": 2, "end_id": None}, "requires an `end_id`. Received: min_length=2, end_id"),
+        ({"min_length": np.array([2]), "end_id": []}, "requires an `end_id`"),
         ({"end_id": 6}, "`end_id` must be within the vocabulary, 0 to 5. Received: 6"),
         ({"end_id": -1}, "`end_id` must be within"),
         ({"pad_id": -1}, "`pad_id` must be within the vocabulary"),

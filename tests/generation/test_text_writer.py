@@ -21,6 +21,12 @@ def test_no_prompt_is_lost_if_a_batch_is_small(monkeypatch, rows):
     assert ids[:rows, :2].tolist() == [[start, 5 + row] for row in range(rows)]
 
 
+def test_longer_prompts_are_refused():
+    writer = TextWriter(None, None, TOKENIZER, max_prompt=2)
+    with pytest.raises(ValueError, match=r"at most 2 ids.*Received: 3 ids"):
+        writer.padded([[1], [1, 5, 6]], batch_size=2)
+
+
 @pytest.mark.slow
 def test_new_ids_have_no_padding():
     """Whether they are written in one piece, or in several, which stop strings need."""

@@ -237,6 +237,11 @@ def test_broken_pictures(made, tmp_path):
         found = task.predict(pairs, on_error="skip")
     assert found[1] is None and found[2].answer == task.predict(ODD[1]).answer
     assert found[2].question == ODD[1][1]
+    task.own_use = {"on_error": "skip"}
+    with pytest.warns(UserWarning, match=r"1 of 2 pictures have no answers.*broken\.png"):
+        scores = task.evaluate([(*pairs[1], found[0].answer), (*pairs[0], found[0].answer)])
+    assert scores["accuracy"] == 0.5
+    task.own_use = {}
     with pytest.raises(ValueError, match="whole pictures"):
         task.dataset([(str(broken), "a?", "yes")])
     files = [str(broken)]
