@@ -104,6 +104,10 @@ def _heads(
 ) -> tuple[tuple[str, ...], int | None]:
     """Returns the heads that a file has, and the number of classes."""
     architectures = settings.get("architectures") or []
+    if not isinstance(architectures, list):
+        raise ValueError(
+            f"{path}: `architectures` must be a list of names. Received: {architectures!r}."
+        )
     classifier = [
         head
         for end, head in _CLASSIFIERS.items()

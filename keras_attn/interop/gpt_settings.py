@@ -183,7 +183,7 @@ def _rotary_of_kind(kind: str, settings: dict[str, Any], where: str) -> dict[str
     """Our settings of rotary positions, which Gemma 3 has by the type of a layer."""
     if kind != "gemma3_text":
         return _rotary(settings, where)
-    full, local = (_rotary({"rope_parameters": x}, where) for x in rope_of_types(settings))
+    full, local = (_rotary({"rope_parameters": x}, where) for x in rope_of_types(settings, where))
     if "rotary_scaling" in local:
         raise ValueError(
             f"{where}: rotary positions of layers with a window must not be scaled. Received: "
@@ -281,11 +281,11 @@ def _rotary(settings: dict[str, Any], where: str) -> dict[str, Any]:
             raise ValueError(f"{where}: `{name}` must be an object. Received: {value!r}.")
     given = {**older, **newer}
     base = given.pop("rope_theta", settings.get("rope_theta", 10000.0))
-    kinds = {given.pop(name) for name in ("rope_type", "type") if name in given} or {"default"}
+    kinds = [given.pop(name) for name in ("rope_type", "type") if name in given] or ["default"]
     if given.pop("partial_rotary_factor", 1.0) != 1.0:
         raise ValueError(f"{where}: `partial_rotary_factor` must be 1.0. Received: another value.")
     base = float(base) if type(base) is int else base
-    (kind,) = kinds if len(kinds) == 1 else (sorted(map(str, kinds)),)
+    kind = kinds[0] if kinds[0] == kinds[-1] else sorted(map(str, kinds))
     if kind == "default":
         return {"rotary_base": base}
     names = {"factor": "factor", **(_LLAMA3 if kind == "llama3" else {})}

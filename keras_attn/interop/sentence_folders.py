@@ -90,7 +90,7 @@ def read_sentence_settings(folder: Path) -> SentenceSettings | None:
     prompts = found.get("prompts") or {}
     default = found.get("default_prompt_name")
     strings = isinstance(prompts, dict) and all(isinstance(x, str) for x in prompts.values())
-    if not strings or (default is not None and default not in prompts):
+    if not strings or not (default is None or (isinstance(default, str) and default in prompts)):
         raise ValueError(
             f"{path}: `prompts` must be strings by their names, and `default_prompt_name` one of "
             f"these names or null. Received: {str(prompts)[:80]} and {str(default)[:40]!r}."

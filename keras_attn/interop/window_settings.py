@@ -60,15 +60,23 @@ def _slides(kind: str, layer: int, settings: dict[str, Any]) -> bool:
     return bool((layer + 1) % pattern) if type(pattern) is int and pattern > 0 else True
 
 
-def rope_of_types(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def rope_of_types(settings: dict[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the rotary settings of Gemma 3's layers with full attention and with a window."""
-    given = settings.get("rope_parameters") or {}
-    full, local = (dict(given.get(name) or {}) for name in (FULL, SLIDING))
+    given = _object(settings, "rope_parameters", where)
+    full, local = (_object(given, name, f"{where}: `rope_parameters`") for name in (FULL, SLIDING))
     if not full:
-        full = dict(settings.get("rope_scaling") or {})
+        full = _object(settings, "rope_scaling", where)
     full.setdefault("rope_theta", settings.get("rope_theta", 1e6))
     local.setdefault("rope_theta", settings.get("rope_local_base_freq", 1e4))
     return full, local
+
+
+def _object(settings: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+    """A copy of an object in settings; empty if there is none."""
+    found = settings.get(name) or {}
+    if not isinstance(found, dict):
+        raise ValueError(f"{where}: `{name}` must be an object. Received: {str(found)[:80]}.")
+    return dict(found)
 
 
 def their_windows(kind: str, config: GptConfig) -> dict[str, Any]:
