@@ -340,6 +340,7 @@ def test_a_head_that_is_not_tied(tmp_path):
         ({"pruned_heads": {"0": [1]}}, "`pruned_heads`"),
         ({"quantization_config": {"bits": 4}}, "`quantization_config`"),
         ({"hidden_size": "12"}, "config.json: `dim` must be of type int"),
+        ({"architectures": 0.5}, "config.json: `architectures` must be a list of names"),
         ({"num_attention_heads": 5}, "config.json: `dim` must be divisible by `num_heads`"),
         ({"layer_norm_eps": float("nan")}, "must be a finite number"),
         ({"type_vocab_size": None}, "`type_vocab_size` must be a number"),
