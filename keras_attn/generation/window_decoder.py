@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from keras import ops
 
-from keras_attn.generation.decoders import Decoder, integer, reorder, repeat, repeat_rows
+from keras_attn.generation.decoders import Decoder, integer, reorder, repeat_rows
 from keras_attn.hints import Size, Tensor
 from keras_attn.ops.masks import static_shape, token_mask
 
@@ -189,5 +189,4 @@ class WindowDecoder:
             state: State of `prefill` or `step`, with B rows.
             times: Number of beams of each row.
         """
-        repeated = {n: repeat_rows(t, times) for n, t in state.items() if n != "inner"}
-        return {**repeated, "inner": repeat(self.decoder, state["inner"], times)}
+        return repeat_rows(state, times)  # `again` of `step` knows no slots that beams share

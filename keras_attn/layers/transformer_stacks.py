@@ -459,7 +459,7 @@ class TransformerDecoder(TransformerStack):
             `reorder` copies no cache.
 
         Raises:
-            ValueError: If the rows are repeated already.
+            ValueError: If the rows share slots already.
         """
         if "owners" in state:
             raise ValueError(

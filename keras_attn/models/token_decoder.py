@@ -183,10 +183,13 @@ class TokenDecoder:
         """Returns a state in which each row is repeated `times` times in succession.
 
         Parts of the state that depend only on the memory are not repeated if the stack can share
-        them among rows.
+        them among rows. A `TransformerDecoder` may also share slots of its caches.
 
         Args:
             state: State from `prefill` or `step`.
             times: Number of beams of each row.
+
+        Raises:
+            ValueError: If the rows of the state of a `TransformerDecoder` already share slots.
         """
         return repeat(self.decoder, state, times)

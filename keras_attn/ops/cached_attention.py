@@ -71,9 +71,9 @@ def cached_attention(
     M = B R rows of queries, rows `b R ... b R + R - 1` read row b of the cache. The cache is not
     repeated.
 
-    The R beams of a sentence may also share slots: with `visible (M, R, L)`, each row of queries
-    attends to the slots of all R rows of its sentence. Beams that continue other beams then need no
-    copies of their slots:
+    The R beams of a sentence may also share slots: with `visible (M, R, L)` and T = 1, each row of
+    queries attends to the slots of all R rows of its sentence. Beams that continue other beams then
+    need no copies of their slots:
 
         weights = softmax over rows j and slots s of (scale * query_i keys_js where visible_ijs)
 

@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_attn.generation import CompiledFunction, WindowDecoder, beam_search, greedy_search
+from keras_attn.layers import transformer_stacks
 from keras_attn.models import GptConfig, language_decoder
 
 V, T, START = 11, 8, 1
@@ -97,6 +98,20 @@ def test_a_beam_of_one(model):
     found = beam_search(decoder, ids, max_length=5, end_id=2, num_beams=1)
     wanted = greedy_search(decoder, ids, max_length=5, end_id=2)
     assert numpy(found.tokens)[:, 0].tolist() == numpy(wanted.tokens).tolist()
+
+
+@pytest.mark.quick("learned")
+def test_beams_of_a_compiled_search(model, monkeypatch):
+    """A window that moves reads its prompt anew, in the same state as before."""
+    monkeypatch.setattr(transformer_stacks, "compiler", lambda: "xla")
+    decoder = WindowDecoder(language_decoder(model), T, START)
+    ids = np.array([PROMPTS[2]], "int32")
+
+    def search(ids, count):
+        return beam_search(decoder, ids, max_length=count, end_id=None, num_beams=3).tokens
+
+    wanted = numpy(search(ids, 9)).tolist()
+    assert CompiledFunction(search, model)(ids, 9).tolist() == wanted
 
 
 @pytest.mark.slow
