@@ -19,12 +19,14 @@ from keras_attn.layers.masked_layer import (
 from keras_attn.layers.stack import TransformerStack
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.ops import token_positions
-from keras_attn.ops.compilers import compiler
+from keras_attn.ops.compilers import compiler, is_one_row
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.padding import known_value
 
 MOST_SHARING = 4
 """Number of beams up to which attention to all slots costs less than copies of the caches."""
+LEAST_SHARED = 64
+"""Number of slots from which this is so for one sentence."""
 _OF_MEMORY = ("memory", "memory_mask")
 
 
@@ -454,9 +456,9 @@ class TransformerDecoder(TransformerStack):
 
         Returns:
             A state with `times` rows for each row. They share the memory, which is not repeated. Up
-            to 4 rows also share the slots of their caches, except on TensorFlow without XLA: the
-            state then has "owners" `(B, times, L)`, which of the rows wrote each slot, and
-            `reorder` copies no cache.
+            to 4 rows also share the slots of their caches, except on TensorFlow without XLA, and
+            except for one sentence with fewer than 64 slots: the state then has "owners"
+            `(B, times, L)`, which of the rows wrote each slot, and `reorder` copies no cache.
 
         Raises:
             ValueError: If the rows share slots already.
@@ -469,8 +471,10 @@ class TransformerDecoder(TransformerStack):
         shared = {k: v for k, v in state.items() if k in _OF_MEMORY}
         rest = {k: v for k, v in state.items() if k not in shared}
         found = {**tree.map_structure(lambda t: ops.repeat(t, times, axis=0), rest), **shared}
+        length = state["visible"].shape[1]
+        short = isinstance(length, int) and length < LEAST_SHARED
         quick = keras.backend.backend() != "tensorflow" or compiler() == "xla"
-        if 1 < times <= MOST_SHARING and quick:
+        if 1 < times <= MOST_SHARING and quick and not (short and is_one_row(state["visible"])):
             none = ops.zeros_like(ops.expand_dims(found["visible"], 1))
             none = ops.repeat(none, times, axis=1)
             found["owners"] = _owned(none, ops.logical_not(none))

@@ -241,6 +241,18 @@ def test_beams_that_continue_others(settings, with_memory, side, shared, monkeyp
             stack.repeat(state, 2)
 
 
+@pytest.mark.parametrize(("rows", "slots", "shared"), [(1, 63, False), (1, 64, True), (2, 3, True)])
+def test_which_beams_share_slots(rows, slots, shared, monkeypatch):
+    monkeypatch.setattr(transformer_stacks, "compiler", lambda: "xla")
+    stack = TransformerDecoder(1, 2, intermediate_dim=4)
+    stack.build((None, None, DIM))
+    _, state = stack.prefill(ops.zeros((rows, 2, DIM)), max_length=slots)
+    assert ["owners" in stack.repeat(state, n) for n in (1, 4, 5)] == [False, shared, False]
+    if keras.backend.backend() == "tensorflow":
+        monkeypatch.setattr(transformer_stacks, "compiler", lambda: "none")
+        assert "owners" not in stack.repeat(state, 4)
+
+
 @pytest.mark.parametrize("positions", ["rotary", pytest.param("alibi", marks=pytest.mark.slow)])
 def test_steps_count_on_from_given_positions(positions):
     """A prompt that begins at 40 in one row, and skips positions in the other."""

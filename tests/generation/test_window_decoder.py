@@ -105,7 +105,7 @@ def test_beams_of_a_compiled_search(model, monkeypatch):
     """A window that moves reads its prompt anew, in the same state as before."""
     monkeypatch.setattr(transformer_stacks, "compiler", lambda: "xla")
     decoder = WindowDecoder(language_decoder(model), T, START)
-    ids = np.array([PROMPTS[2]], "int32")
+    ids = np.array([PROMPTS[2]] * 2, "int32")
 
     def search(ids, count):
         return beam_search(decoder, ids, max_length=count, end_id=None, num_beams=3).tokens
