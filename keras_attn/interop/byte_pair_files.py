@@ -194,9 +194,15 @@ def _read_fast(path: Path) -> dict[str, Any]:
     ids_of, merges = model.get("vocab"), model.get("merges")
     if not isinstance(ids_of, dict) or not isinstance(merges, list):
         raise ValueError(f"{path}: the model must have a `vocab` and `merges`. {_LEAVE_OUT}")
-    special = {token.get("content"): token.get("id") for token in added}
+    wrong = [t.get("content") for t in added if not isinstance(t.get("content"), str)]
+    if wrong:
+        raise ValueError(
+            f"{path}: the `content` of added tokens must be strings. Received: {wrong[0]!r}. "
+            f"{_LEAVE_OUT}"
+        )
+    special = {token["content"]: token.get("id") for token in added}
     for token, index in special.items():
-        if not isinstance(token, str) or ids_of.get(token, index) != index:
+        if ids_of.get(token, index) != index:
             raise ValueError(f"{path}: the added token {token!r} has another id in the vocabulary.")
     return {
         "pattern": _pattern(content.get("pre_tokenizer"), path),

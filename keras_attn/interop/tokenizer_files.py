@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import ValuesView
 from pathlib import Path
 from typing import Any, cast
 
@@ -142,7 +142,8 @@ def _check_added(tokens: list[Any], path: Path) -> None:
         )
 
 
-def _objects(values: Iterable[object]) -> list[dict[str, Any]]:
+def _objects(values: object) -> list[dict[str, Any]]:
+    values = values if isinstance(values, list | ValuesView) else [values]
     return [value if isinstance(value, dict) else {} for value in values]
 
 

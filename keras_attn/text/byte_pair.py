@@ -419,7 +419,8 @@ def _checked_merges(
     expected = "`merges` must be pairs of tokens (left, right)"
     seen: set[tuple[str, str]] = set()
     for merge in merges:
-        if isinstance(merge, str) or len(merge) != 2:
+        two = isinstance(merge, list | tuple) and len(merge) == 2
+        if not two or not all(isinstance(token, str) for token in merge):
             raise ValueError(f"{expected}. Received: {merge!r}. Split it in two.")
         left, right = merge
         for token in (left, right, left + right):

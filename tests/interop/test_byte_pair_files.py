@@ -104,6 +104,8 @@ def test_what_is_refused_by_name(model, tmp_path):
             {"added_tokens": [word]},
             r"must not absorb or require adjacent blanks\. Received: \['abc'\]",
         ),
+        ({"added_tokens": [{**word, "lstrip": False, "content": [1]}]}, r"be strings.*\[1\]"),
+        ({"model": {**content["model"], "merges": [1]}}, "`merges` must be pairs of tokens"),
         ({"model": {**content["model"], "type": "Unigram"}}, "`type` of `model` must be 'BPE'"),
         ({"model": {**content["model"], "byte_fallback": True}}, "`byte_fallback` of `model`"),
         ({"model": {**content["model"], "vocab": {"a": 1}}}, "must be 0, 1, 2 and so on"),

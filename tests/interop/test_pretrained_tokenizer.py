@@ -184,9 +184,10 @@ def test_vocabularies_that_are_wrong(tmp_path):
         fast = {**FAST, "model": {**FAST["model"], **change}}
         with pytest.raises(ValueError, match=message):
             read_tokenizer(folder_of(tmp_path, fast=fast))
-    added = {**FAST, "added_tokens": [{"content": "<e>"}]}
-    with pytest.raises(ValueError, match="added tokens other than"):
-        read_tokenizer(folder_of(tmp_path, fast=added))
+    for tokens in ([{"content": "<e>"}], 5, [[1]]):
+        added = {**FAST, "added_tokens": tokens}
+        with pytest.raises(ValueError, match=r"tokenizer\.json: added tokens other than"):
+            read_tokenizer(folder_of(tmp_path, fast=added))
     folder_of(tmp_path, fast=FAST)
     (tmp_path / "added_tokens.json").write_text('{"<e>": 8}')
     with pytest.raises(ValueError, match=r"added_tokens.json: .*'<e>'"):

@@ -424,6 +424,8 @@ def broken(**changes):
         (broken(normalize=None), "broken content: no normalize"),
         (broken(other=1), "unexpected keyword argument 'other'"),
         (broken(merges=[["l", "zz"]]), "broken content: `merges` must be pairs"),
+        (broken(merges=[["l", 1]]), "broken content: `merges` must be pairs"),
+        (broken(merges=[1]), "broken content: `merges` must be pairs"),
         (broken(vocabulary=SPECIAL), "broken content: `vocabulary` must be"),
         (broken(vocabulary=5), "broken content"),
     ],
