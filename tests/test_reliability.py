@@ -9,9 +9,10 @@ from processes import answer
 SCRIPT = Path(__file__).parent / "reliability.py"
 # PyTorch runs a case at once; the others make each of its kernels first.
 QUICK = {"tensorflow": 6, "jax": 2, "torch": 60}
-NIGHTLY = {"tensorflow": 10_000, "jax": 1000, "torch": 10_000}
+NIGHTLY = {"tensorflow": 10_000, "jax": 2000, "torch": 10_000}
 PROPERTIES = {
-    "no_nan_from_padding", "more_padding", "order_of_the_batch", "past", "scores", "cache",
+    "no_nan_from_padding", "more_padding", "order_of_the_batch", "past", "scores", "cache", "bias",
+    "derivatives", "second_derivatives", "unknown_lengths",
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import check_positive, check_width
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.ops import additive_scores
+from keras_attn.ops.precision import wide_dtype
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -157,7 +158,7 @@ class AdditiveAttention(SequenceAttention):
         """Computes scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys `(B, S, U)`."""
         scale = self.scale[:, 0]
         if self.normalize:
-            dtype = "float64" if self.compute_dtype == "float64" else "float32"
+            dtype = wide_dtype(query)
             scale = ops.cast(scale, dtype)
             scale = scale * ops.rsqrt(ops.sum(ops.square(scale)) + 1e-12)
             scale = scale * ops.cast(self.gain, dtype)

@@ -278,9 +278,11 @@ class DecoderBlock(TransformerBlock):
                 to a block that was built with a memory, or `memory_mask` without a memory.
         """
         self._check_memory(memory, memory_mask)
+        x = ops.cast(x, self.compute_dtype)  # as Keras does for calls, and makes arrays tensors
         max_length = ops.shape(x)[1] + 1 if max_length is None else max_length
         x = self._clean(x, padding_mask)
-        memory = None if memory is None else self._clean(memory, memory_mask)
+        if memory is not None:
+            memory = self._clean(ops.cast(memory, self.compute_dtype), memory_mask)
         state = {}
 
         def attend_self(h: Tensor):
@@ -331,6 +333,7 @@ class DecoderBlock(TransformerBlock):
         """
         scores = []
         state = dict(state)
+        x = ops.cast(x, self.compute_dtype)
 
         def attend_self(h: Tensor):
             output, cache, *weights = self.self_attention.step(

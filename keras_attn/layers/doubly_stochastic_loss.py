@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_rank, sequence_mask
 from keras_attn.ops.masks import static_shape
+from keras_attn.ops.precision import wide_dtype
 from keras_attn.ops.replicas import replicas, sum_over_replicas
 
 
@@ -101,7 +102,7 @@ class DoublyStochasticLoss(MaskedLayer):
                 f"{static_shape(attention_weights)}, with x of shape {static_shape(x)}."
             )
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
-        dtype = "float64" if ops.dtype(attention_weights) == "float64" else "float32"
+        dtype = wide_dtype(attention_weights)
         looked = ops.cast(attention_weights, dtype)
         is_token = ops.ones_like(looked[:, :, 0])
         if padding_mask is not None:

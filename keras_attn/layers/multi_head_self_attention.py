@@ -28,6 +28,7 @@ from keras_attn.ops import (
 )
 from keras_attn.ops.cached_attention import to_cache, write_cache
 from keras_attn.ops.masks import as_boolean_mask, check_not_rank_2
+from keras_attn.ops.precision import wide_dtype
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -472,5 +473,6 @@ class MultiHeadSelfAttention(HeadsLayer):
 
 
 def _sum(*parts: Tensor | None) -> Tensor | None:
-    given = [ops.cast(part, "float32") for part in parts if part is not None]
+    given = [part for part in parts if part is not None]
+    given = [ops.cast(part, wide_dtype(*given)) for part in given]
     return None if not given else sum(given[1:], given[0])

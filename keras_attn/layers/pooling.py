@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_rank, sequence_mask
 from keras_attn.ops import summarize
+from keras_attn.ops.precision import wide_dtype
 
 COMBINERS = ("mean", "sqrtn")
 
@@ -87,9 +88,10 @@ class MaskedAveragePooling(PoolingLayer):
         mean = summarize(x, mask, "mean")
         if self.combiner == "mean":
             return mean
-        is_token = ops.ones_like(x[:, :, 0], dtype="float32")
+        dtype = wide_dtype(mean)
+        is_token = ops.ones_like(x[:, :, 0], dtype=dtype)
         if mask is not None:
-            is_token = is_token * ops.cast(mask, "float32")
+            is_token = is_token * ops.cast(mask, dtype)
         return mean * ops.cast(ops.sqrt(ops.sum(is_token, axis=1, keepdims=True)), mean.dtype)
 
     def get_config(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops, tree
 
-from keras_attn.hints import DType, Tensor
+from keras_attn.hints import DType, Size, Tensor
 from keras_attn.ops.masks import static_shape
 
 CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
@@ -84,14 +84,30 @@ def run_loop(
 ) -> list[Tensor]:
     """Runs a loop that returns its outputs and states; a sequence of length 0 has no outputs.
 
-    Keras always reads the first step. A sequence without steps therefore gets a masked step, which
-    does not change the states, and whose output is cut off.
+    Keras always reads the first step. A sequence without steps therefore gets one, whose output is
+    cut off, and keeps the states that it began with.
     """
-    if static_shape(x)[1] != 0:
-        return rnn(x, initial_state=states, mask=mask)
-    x = ops.pad(x, [[0, 0], [0, 1], [0, 0]])
-    output, *states = rnn(x, initial_state=states, mask=ops.zeros_like(x[:, :, 0], dtype="bool"))
-    return [output[:, :0], *states]
+    x, mask, length = with_a_step(x, mask)
+    output, *ends = rnn(x, initial_state=states, mask=mask)
+    if length is None:
+        return [output, *ends]
+    pairs = zip(ends, states, strict=True)
+    return [output[:, :length], *(ops.where(ops.equal(length, 0), b, a) for a, b in pairs)]
+
+
+def with_a_step(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None, Size | None]:
+    """Adds a padded step to a sequence `(B, T, D)` without steps, in graphs of TensorFlow too.
+
+    Returns the sequence, its mask, and its own length T, or None if no step had to be added. The
+    symbolic lengths of the other backends stand for one or more.
+    """
+    known = static_shape(x)[1]
+    if known or (known is None and keras.backend.backend() != "tensorflow"):
+        return x, mask, None
+    length = ops.shape(x)[1]
+    more = 1 if known == 0 else ops.maximum(1 - length, 0)
+    x = ops.pad(x, [[0, 0], [0, more], [0, 0]])
+    return x, mask if mask is None else ops.pad(mask, [[0, 0], [0, more]]), length
 
 
 @contextlib.contextmanager

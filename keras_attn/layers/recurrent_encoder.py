@@ -17,8 +17,7 @@ from keras_attn.layers.masked_layer import (
     sequence_mask,
     sub_seed,
 )
-from keras_attn.layers.recurrent_cells import CELLS
-from keras_attn.ops.masks import static_shape
+from keras_attn.layers.recurrent_cells import CELLS, with_a_step
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -152,8 +151,7 @@ class RecurrentEncoder(MaskedLayer):
         check_rank(x, "x", shape="(B, S, D)")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)
-        if static_shape(x)[1] == 0:  # Keras' layers read the first step
-            return ops.zeros((ops.shape(x)[0], *self.compute_output_shape(x.shape)[1:]), x.dtype)
+        x, padding_mask, length = with_a_step(x, padding_mask)
         if padding_mask is not None:
             to_front, to_back, reverse = _moves(padding_mask)
             x = _moved(x, to_front)
@@ -169,7 +167,7 @@ class RecurrentEncoder(MaskedLayer):
             x = output
         if padding_mask is not None:
             x = _moved(x, to_back) * ops.cast(ops.expand_dims(padding_mask, -1), x.dtype)
-        return x
+        return x if length is None else x[:, :length]
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments as a dict, for saving and loading with Keras."""

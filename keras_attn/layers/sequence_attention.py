@@ -26,6 +26,7 @@ from keras_attn.ops import (
     masked_softmax,
 )
 from keras_attn.ops.masks import static_shape
+from keras_attn.ops.precision import wide_dtype
 
 WINDOWS = ("monotonic", "predictive")
 _WINDOW_SIZE = 10  # of Luong et al.
@@ -269,7 +270,8 @@ class SequenceAttention(DenseLayer):
         if self.window == "predictive":
             hidden = self.project(self.window_dense, query)
             share = ops.sum(hidden * ops.cast(self.window_scale[:, 0], hidden.dtype), axis=-1)
-            return ops.sigmoid(ops.cast(share, "float32")) * lengths, key_index
+            share = ops.sigmoid(ops.cast(share, wide_dtype(share)))
+            return share * ops.cast(lengths, share.dtype), ops.cast(key_index, share.dtype)
         if positions is None:
             positions = ops.cumsum(ops.ones_like(query[:, :, 0], dtype="float32"), axis=1) - 1.0
         return ops.cast(positions, "float32"), key_index

@@ -95,7 +95,9 @@ class TransformerStack(TransformerBlock):
 
     def _finish(self, x: Tensor) -> Tensor:
         x = x if self.norm is None else self.norm(x)
-        return x if self.output_scale is None else x * ops.cast(self.output_scale, x.dtype)
+        if self.output_scale is None:
+            return x
+        return x * ops.convert_to_tensor(self.output_scale, x.dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments as a dict, for saving and loading with Keras."""

@@ -139,7 +139,7 @@ class TokenEmbedding(MaskedLayer):
                 "pass `reverse=True` for logits."
             )
         x = self.embedding(no_negative(x, self.vocabulary_size))
-        return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
+        return x * ops.convert_to_tensor(self.dim**0.5, x.dtype) if self.scale else x
 
     def as_logits(self, products: Tensor) -> Any:
         """Returns logits `(..., V)`: adds the bias to products `(..., V)`, and limits them.

@@ -20,6 +20,7 @@ from keras_attn.ops.cheap_dropout import dropout as random_dropout
 from keras_attn.ops.chunked_attention import chunked_attention
 from keras_attn.ops.flash_attention import flash_attention, flash_if_right_padded
 from keras_attn.ops.masks import MASKED, as_boolean_mask, static_shape
+from keras_attn.ops.precision import wide_dtype
 from keras_attn.ops.score_options import MaskMod, ScoreMod, pair_positions
 
 
@@ -56,7 +57,7 @@ def masked_softmax(
     if ops.dtype(scores) == "float16":
         # A product that overflowed in float16 saturates, instead of giving inf - inf.
         scores = ops.clip(ops.cast(scores, "float32"), -65504.0, 65504.0)
-    scores = scores if ops.dtype(scores) == "float64" else ops.cast(scores, "float32")
+    scores = ops.cast(scores, wide_dtype(scores))
     # ops.softmax warns about an axis of size 1. PyTorch's tracer may see 1 for any size.
     if sinks is not None:
         weights = _softmax_with_sinks(scores, mask, ops.cast(sinks, scores.dtype))
@@ -251,7 +252,7 @@ def _plain(call: Call, scale: float, seed: Seed) -> Any:
         scores = options.capped(scores)
         sinks = options.sink_column(ops.dtype(scores))
     if call.bias is not None:
-        dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
+        dtype = wide_dtype(scores)
         bias, visible = split_bias(call.bias, dtype)
         mask = conjunction(mask, visible)
         scores = ops.cast(scores, dtype) + bias

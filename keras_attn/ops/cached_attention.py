@@ -13,6 +13,7 @@ from keras_attn.ops.attention_kernels import conjunction
 from keras_attn.ops.compilers import compiler, on_cpu
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.padding import known_value
+from keras_attn.ops.precision import wide_dtype
 from keras_attn.ops.score_options import ScoreOptions
 
 LEAST_READ = 32  # fewer slots of a cache are not worth a part of their own
@@ -101,7 +102,7 @@ def cached_attention(
     N, H, K = query.shape[2], query.shape[3], keys.shape[1]
     T, G = ops.shape(query)[1], N // K
     scale = 1.0 / math.sqrt(H) if scale is None else scale
-    query = query * ops.cast(scale, query.dtype)
+    query = query * ops.convert_to_tensor(scale, query.dtype)
     if visible is not None and len(visible.shape) == 3:
         return _of_beams(query, keys, values, visible, bias, return_attention_scores, options)
     rows = ops.shape(keys)[0]
@@ -135,13 +136,14 @@ def _weights(
     if options is not None:
         scores = options.capped(scores)
     if bias is not None:
-        dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
+        dtype = wide_dtype(scores)
         scores = ops.cast(scores, dtype) + ops.cast(bias, dtype)
     if visible is not None:
         visible = ops.expand_dims(ops.expand_dims(visible, 1), 1)
     if options is None:
         return masked_softmax(scores, visible)
-    by_head = ops.reshape(scores, (ops.shape(scores)[0], heads, -1, ops.shape(scores)[3]))
+    rows, K, Q, length = ops.shape(scores)
+    by_head = ops.reshape(scores, (rows, heads, K * Q // heads, length))
     return ops.reshape(_with_options(by_head, visible, options), ops.shape(scores))
 
 

@@ -10,7 +10,7 @@ from keras import ops
 from keras_attn.hints import Size, Tensor
 from keras_attn.ops.chunk_ranges import ChunkRanges
 from keras_attn.ops.derivatives import first_derivatives_only, with_pullback
-from keras_attn.ops.loops import repeated, stacked
+from keras_attn.ops.loops import repeated, stacked, start_of
 from keras_attn.ops.masks import MASKED, not_hidden
 from keras_attn.ops.score_options import ScoreOptions, pair_positions, softcap
 
@@ -341,7 +341,7 @@ class _Blocks(ChunkRanges):
             if x.shape[3 + axis] != 1:
                 begin[axis] = index * self.sizes[axis]
                 size[axis] = self.sizes[axis]
-        return ops.slice(x, (0, 0, 0, *begin), (b, n, g, *size))
+        return ops.slice(x, start_of(0, 0, 0, *begin), (b, n, g, *size))
 
     def _added(self, of_bias: Tensor, of_scores: Tensor, j: Size) -> Tensor:
         """Adds the gradient of a block of the bias to its row or column of blocks."""
@@ -352,7 +352,7 @@ class _Blocks(ChunkRanges):
         part = ops.sum(part, axis=axes, keepdims=True) if axes else part
         if width in (1, self.sizes[1]):
             return of_bias + part
-        start = (0, 0, 0, 0, j * self.sizes[1])
+        start = start_of(0, 0, 0, 0, j * self.sizes[1])
         b, n, g, t, _ = ops.shape(of_bias)
         before = ops.slice(of_bias, start, (b, n, g, t, self.sizes[1]))
         return ops.slice_update(of_bias, start, before + part)

@@ -9,6 +9,7 @@ from keras import ops
 from keras_attn.hints import Tensor
 from keras_attn.ops.attention_kernels import Call, conjunction, cudnn_window, split_bias
 from keras_attn.ops.masks import MASKED
+from keras_attn.ops.precision import wide_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -135,7 +136,7 @@ def _by_torch(call: Call, scale: float) -> Tensor:
     if causal:
         mask = None
     if call.bias is not None:
-        bias, visible = split_bias(call.bias, _precise(query))
+        bias, visible = split_bias(call.bias, wide_dtype(query))
         mask = conjunction(mask, visible)
     if mask is not None:
         seen = mask.any(dim=-1, keepdim=True)
@@ -155,13 +156,9 @@ def _by_torch(call: Call, scale: float) -> Tensor:
     return _without_unseeing(context, seen)
 
 
-def _precise(x: Tensor) -> str:
-    return "float64" if ops.dtype(x) == "float64" else "float32"
-
-
 def _taint(x: Tensor) -> Any:
     """Zero for each finite vector of the last axis, NaN for all others."""
-    return 0 * ops.sum(ops.cast(x, _precise(x)), axis=-1, keepdims=True)
+    return 0 * ops.sum(ops.cast(x, wide_dtype(x)), axis=-1, keepdims=True)
 
 
 def _without_unseeing(context: Tensor, seen: Tensor | None) -> Tensor:

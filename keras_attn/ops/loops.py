@@ -1,9 +1,10 @@
 """Sequential loops, whose iterations reuse the same memory."""
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import keras
+import numpy as np
 from keras import ops, tree
 
 from keras_attn.hints import Size, Tensor
@@ -24,6 +25,13 @@ def repeated(lower: Size, upper: Size, body: Callable, start: tuple[Tensor, ...]
         (tf.convert_to_tensor(lower, "int32"), start),
         parallel_iterations=1,
     )[1]
+
+
+def start_of(*indices: Size) -> tuple[Any, ...]:
+    """Returns the indices where a slice starts, of one dtype: with 64 bits, JAX has two."""
+    if keras.backend.backend() != "jax":
+        return indices
+    return tuple(np.int32(i) if isinstance(i, int) else ops.cast(i, "int32") for i in indices)
 
 
 def stacked(function: Callable, number: Size, specs: Sequence[tuple]) -> tuple[Tensor, ...]:

@@ -10,6 +10,7 @@ from keras import ops
 from keras_attn.hints import Tensor
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.positions import position_angles, token_positions
+from keras_attn.ops.precision import wide_dtype
 
 ROTARY_SCALINGS: dict[str, dict[str, float | None]] = {
     "linear": {"factor": None},
@@ -175,7 +176,7 @@ def apply_rotary(
     rates = rotary_rates(shape[-1], base, scaling)
     angles = ops.expand_dims(position_angles(positions, rates), -2)  # (1|B, T, 1, H / 2)
     dtype = x.dtype
-    exact = "float64" if ops.dtype(x) == "float64" else "float32"
+    exact = wide_dtype(x)
     cos, sin = ops.cast(ops.cos(angles), exact), ops.cast(ops.sin(angles), exact)
     first, second = ops.split(ops.cast(x, exact), 2, axis=-1)
     rotated = ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)

@@ -3,6 +3,7 @@
 from keras import ops
 
 from keras_attn.hints import Tensor
+from keras_attn.ops.precision import wide_dtype
 
 SUMMARIES = ("mean", "last", "ends")
 
@@ -37,7 +38,7 @@ def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tens
     """
     if kind not in SUMMARIES:
         raise ValueError(f"`kind` must be one of {list(SUMMARIES)}. Received: {kind!r}.")
-    dtype = "float64" if ops.dtype(x) == "float64" else "float32"
+    dtype = wide_dtype(x)
     is_token = ops.ones_like(x[:, :, 0], dtype=dtype)
     if mask is not None:
         is_token = is_token * ops.cast(mask, dtype)

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 from processes import answer
 
@@ -183,6 +184,10 @@ for kernel in ("plain", "chunked", "auto"):
     made[kernel + " keys"] = layer(y, x)
     made[kernel + " rows"] = layer(x[:0], y[:0])
     made[kernel + " no rows"] = layer(y[:0], y[:0])
+stack = L.TransformerDecoder(1, 2, intermediate_dim=8, softcap=3.0)
+stack(y, y)
+made["capped"] = stack.prefill(y, memory=x)[0]
+made["block"] = stack.blocks[0].prefill(y, memory=x)[0]
 kept = keras.ops.convert_to_numpy(made["bare"][1][0]).tolist()
 
 def shapes(x):
@@ -204,7 +209,7 @@ def test_empty_sequences(backend):
         name: [2, 0, 8, True]
         for name in ("embedding", "encoder", "padded", "decoder", "plain", "chunked", "auto")
     }
-    shapes |= {name: [2, 3, 8, True] for name in ("memory", "additive")}
+    shapes |= {name: [2, 3, 8, True] for name in ("memory", "additive", "capped", "block")}
     for kernel in ("plain", "chunked", "auto"):
         shapes[f"{kernel} keys"] = [2, 3, 8, True]
         shapes[f"{kernel} rows"] = [0, 0, 8, True]
@@ -217,6 +222,58 @@ def test_empty_sequences(backend):
     shapes["bare"] = [[2, 0, 4, True], [[2, 4, True]]]
     shapes["kept"] = np.ones((2, 4)).tolist()  # no step changes a state
     assert found == shapes
+
+
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_empty_sequences_in_a_graph_of_any_length(jit_compile):
+    """Keras' loops stack the outputs of no step there, which is an error."""
+    memory, start = tf.ones((2, 3, 8)), tf.constant([[1.0, 2, 3, 4], [5, 6, 7, 8]])
+    decoder = layers.AttentionDecoder(keras.layers.GRUCell(4))
+    words = layers.WordByWordAttention(3)
+    calls = [
+        layers.RecurrentEncoder(4, cell="lstm"),
+        lambda x, mask: decoder(x, padding_mask=mask, initial_state=[start], return_state=True),
+        lambda x, mask: words(x, memory, query_mask=mask, return_state=True),
+        lambda x, mask: decoder(x, initial_state=[start], return_state=True),
+    ]
+    calls[0] = lambda x, mask, layer=calls[0]: layer(x, padding_mask=mask)
+    widths = (8, 4, 8, 4)
+    specs = [tf.TensorSpec((None, None, 8)), tf.TensorSpec((None, None), "bool")]
+    for call, width in zip(calls, widths, strict=True):
+        call(tf.ones((2, 3, 8)), tf.ones((2, 3), "bool"))
+        graph = tf.function(call, input_signature=specs, jit_compile=jit_compile)
+        for length in (0, 1, 3):
+            x, mask = tf.ones((2, length, 8)), tf.ones((2, length), "bool")
+            eager, found = (keras.tree.flatten(f(x, mask)) for f in (call, graph))
+            assert tuple(found[0].shape) == (2, length, width)
+            for a, b in zip(found, eager, strict=True):
+                np.testing.assert_allclose(a, b, atol=1e-6)
+            if length == 0 and call in (calls[1], calls[3]):
+                np.testing.assert_array_equal(found[1], start)
+
+
+WITH_64_BITS = """
+import json, jax, keras, numpy as np
+from keras_attn import layers
+jax.config.update("jax_enable_x64", True)
+x = np.random.default_rng(0).normal(size=(1, 5, 8)).astype("float32")
+bias = np.ones((1, 1, 5, 5), "float32")
+plain = layers.MultiHeadSelfAttention(2, attention_kernel="plain")
+chunked = layers.MultiHeadSelfAttention(2, attention_kernel="chunked")
+wanted = plain(x, attention_bias=bias)
+chunked.build(x.shape)
+chunked.set_weights(plain.get_weights())
+found = chunked(x, attention_bias=bias)
+print(json.dumps([str(found.dtype), float(abs(found - wanted).max())]))
+"""
+
+
+@pytest.mark.slow
+def test_jax_with_64_bits():
+    """Python's integers are int64 then, and a slice takes indices of one dtype."""
+    dtype, far = answer("jax", WITH_64_BITS)
+    assert dtype == "float32"
+    assert far < 1e-6
 
 
 class AnyArguments(layers.AttentionPooling):

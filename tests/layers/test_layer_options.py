@@ -98,6 +98,47 @@ def test_buckets_by_hand():
     assert ops.convert_to_numpy(found).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0]
 
 
+@pytest.mark.parametrize("kernel", ["plain", "chunked"])
+def test_relative_positions_keep_float64(kernel):
+    """In float32, scores would not notice a change of 1e-9."""
+    layer = MultiHeadSelfAttention(
+        2, positions="relative", attention_kernel=kernel, dtype="float64"
+    )
+    x = np.random.default_rng(0).normal(size=(1, 5, 8))
+    before = ops.convert_to_numpy(layer(x))
+    table = layer.relative_bias.embeddings
+    change = np.random.default_rng(1).normal(size=table.shape)
+
+    def moved(step):
+        table.assign_add(step * change)
+        found = ops.convert_to_numpy(layer(x))
+        table.assign_sub(step * change)
+        return found - before
+
+    np.testing.assert_allclose(moved(1e-9) / 1e-9, moved(1e-5) / 1e-5, atol=1e-5)
+
+
+def test_factors_keep_float64():
+    """The square root of 3 and 0.7 have other digits in float32."""
+    rng, far = np.random.default_rng(0), {"rtol": 0, "atol": 1e-14}
+    embedding = TokenEmbedding(5, 3, scale=True, dtype="float64")
+    found = embedding(np.array([[1, 4]]))
+    table = ops.convert_to_numpy(embedding.embedding.embeddings)
+    np.testing.assert_allclose(found, table[None, [1, 4]] * 3**0.5, **far)
+    settings = {"intermediate_dim": 8, "dtype": "float64"}
+    plain, scaled = (
+        TransformerDecoder(1, 4, output_scale=scale, **settings) for scale in (None, 0.7)
+    )
+    x = rng.normal(size=(1, 3, 8))
+    wanted = 0.7 * ops.convert_to_numpy(plain(x))
+    scaled(x)
+    scaled.set_weights(plain.get_weights())
+    np.testing.assert_allclose(scaled(x), wanted, **far)
+    parts, state = scaled.prefill(x[:, :2], max_length=3)
+    step, _ = scaled.step(x[:, 2:], state)
+    np.testing.assert_allclose(np.concatenate([parts, step], axis=1), wanted, **far)
+
+
 @pytest.mark.slow
 def test_relative_positions_are_one_table_for_a_stack(tmp_path):
     settings = {"positions": "relative", "num_buckets": 4, "max_distance": 5}

@@ -49,6 +49,14 @@ def test_what_is_infinite_elsewhere_is_not_seen(name):
     assert numpy(POOLINGS[name][0](x, mask=mask)).tolist() == [[1.0, 1.0]]
 
 
+@pytest.mark.parametrize("combiner", ["mean", "sqrtn"])
+def test_float64_is_float64(combiner):
+    x = RNG.normal(size=(5, 6, 4))
+    layer = MaskedAveragePooling(combiner=combiner, dtype="float64")
+    _, pool = POOLINGS["average" if combiner == "mean" else combiner]
+    np.testing.assert_allclose(layer(x, mask=MASK), reference(pool, x, MASK), rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("name", POOLINGS)
 def test_against_plain_numpy(name):
     layer, pool = POOLINGS[name]

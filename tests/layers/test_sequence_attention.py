@@ -300,5 +300,4 @@ def test_float64_is_float64(make):
     wanted, _ = expected(
         lambda q, k: score(q, k, given), query, memory, MASK, window=(layer.window, 10), **more
     )
-    tolerance = 1e-5 if layer.window == "predictive" else 1e-12  # its positions are float32
-    np.testing.assert_allclose(ops.convert_to_numpy(context), wanted, atol=tolerance)
+    np.testing.assert_allclose(ops.convert_to_numpy(context), wanted, rtol=0, atol=1e-12)
