@@ -33,7 +33,7 @@ from benchmarks.serving import make_classifier, texts_of
 
 CLASSIFIER, TRANSLATOR = "classifier", "home-assistant-en-de"
 THREADS, CALLS = (1, 2, 4, 16), (1000, 2000, 5000, 10000)
-ROWS, LISTS = 32, 64
+ROWS, LISTS = 32, 16
 ONE_THREAD = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 
 

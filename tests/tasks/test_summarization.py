@@ -92,6 +92,7 @@ def test_it_learns_and_exports(model, tmp_path):
     assert report.rouge1.value > 0.9 > report.lead[0]
     (view,) = task.explain([TEXTS[0]])
     assert "<title>Why</title>" in task.page(view, "Why")
+    assert task.explain("").title.endswith("→ ")
     alignment = task.align(TEXTS[0])
     assert alignment.weights.sum(axis=1) == pytest.approx(1, abs=1e-5)
     task.export(tmp_path / "model")

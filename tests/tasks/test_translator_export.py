@@ -238,6 +238,11 @@ def test_align_refuses_what_is_not_there(translator, deep):
     assert translator.align("", "").weights.shape == (1, 1)
 
 
+def test_a_source_without_text_is_explained_as_it_is_translated(deep):
+    """By no text, which is what `predict` gives."""
+    assert [view.title for view in deep.explain(["", " "])] == [" → ", "  → "]
+
+
 @pytest.mark.slow
 def test_hostile_texts_change_nothing(translator):
     alone = translator.translate(NORMAL)

@@ -306,6 +306,8 @@ class TextToText(FromOthers):
         rows = self.field.encode([source])
         self._warn_of_cut(rows["cut"], stacklevel)
         (read,) = rows["source_ids"]
+        if target is None and not rows["some"][0]:
+            target = ""  # as `predict` gives for a source without text
         if target is None:
             return read, self.computed(rows, use)["best"][0].tolist()
         (ids,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
