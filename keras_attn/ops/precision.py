@@ -1,5 +1,6 @@
 """The dtype of sums, exponentials and biases."""
 
+import keras
 from keras import ops
 
 from keras_attn.hints import Tensor
@@ -9,6 +10,12 @@ def wide_dtype(*tensors: Tensor) -> str:
     """Returns `"float64"` if a tensor is float64, and `"float32"` otherwise.
 
     Sums and exponentials are computed in this dtype, which loses no digits of half precision and
-    keeps those of float64.
+    keeps those of float64. JAX makes arrays of float64 float32, except with `jax_enable_x64`.
     """
-    return "float64" if any(ops.dtype(x) == "float64" for x in tensors) else "float32"
+    if not any(ops.dtype(x) == "float64" for x in tensors):
+        return "float32"
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return "float64" if jax.config.jax_enable_x64 else "float32"
+    return "float64"
