@@ -17,5 +17,6 @@ def wide_dtype(*tensors: Tensor) -> str:
     if keras.backend.backend() == "jax":
         import jax
 
-        return "float64" if jax.config.jax_enable_x64 else "float32"
+        wide = jax.config.jax_enable_x64  # type: ignore[attr-defined]  # JAX adds its options as attributes at run time
+        return "float64" if wide else "float32"
     return "float64"
