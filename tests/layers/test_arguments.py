@@ -228,15 +228,15 @@ def test_empty_sequences(backend):
 def test_empty_sequences_in_a_graph_of_any_length(jit_compile):
     """Keras' loops stack the outputs of no step there, which is an error."""
     memory, start = tf.ones((2, 3, 8)), tf.constant([[1.0, 2, 3, 4], [5, 6, 7, 8]])
+    encoder = layers.RecurrentEncoder(4, cell="lstm")
     decoder = layers.AttentionDecoder(keras.layers.GRUCell(4))
     words = layers.WordByWordAttention(3)
     calls = [
-        layers.RecurrentEncoder(4, cell="lstm"),
+        lambda x, mask: encoder(x, padding_mask=mask),
         lambda x, mask: decoder(x, padding_mask=mask, initial_state=[start], return_state=True),
         lambda x, mask: words(x, memory, query_mask=mask, return_state=True),
         lambda x, mask: decoder(x, initial_state=[start], return_state=True),
     ]
-    calls[0] = lambda x, mask, layer=calls[0]: layer(x, padding_mask=mask)
     widths = (8, 4, 8, 4)
     specs = [tf.TensorSpec((None, None, 8)), tf.TensorSpec((None, None), "bool")]
     for call, width in zip(calls, widths, strict=True):
