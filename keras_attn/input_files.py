@@ -43,6 +43,13 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "no regular file")
 
 
+def is_plain_name(name: str) -> bool:
+    """Whether a string that a file gives can name a file or folder beside it: not elsewhere, and
+    without characters that no file system has."""
+    plain = Path(name).name == name and name != ".." and not {"\\", ":", "\0"} & set(name)
+    return plain and name.encode("utf-8", "ignore").decode("utf-8") == name
+
+
 def input_file(path: str | os.PathLike[str], expected: str = "a file") -> Path:
     """Checks that an input is a regular file, before it is opened.
 

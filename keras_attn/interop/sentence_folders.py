@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_attn.input_files import read_input
+from keras_attn.input_files import is_plain_name, read_input
 from keras_attn.interop.json_files import parse_list, read_object
 
 MODULES = "modules.json"
@@ -148,7 +148,7 @@ def _paths(folder: Path) -> list[Path]:
         )
         if not isinstance(kind, str) or not isinstance(place, str):
             raise ValueError(f"{path}: a module must have a type and a path, which are strings.")
-        if place and (Path(place).name != place or {"\\", ":", "\0"} & set(place) or place == ".."):
+        if place and not is_plain_name(place):
             raise ValueError(
                 f"{path} must name folders inside its own folder. Received: {place[:80]!r}."
             )
@@ -214,15 +214,15 @@ def _sizes(encoder: Path) -> tuple[int, int]:
     path = encoder / "config.json"
     own = read_object(path) if path.is_file() else {}
     width, positions = own.get("hidden_size", own.get("dim")), own.get("max_position_embeddings")
-    first = 0
+    padding = -1
     if "roberta" in str(own.get("model_type")):  # the first positions are of padding
-        first = own.get("pad_token_id", 1) + 1
-    if not (type(width) is int and type(positions) is int and type(first) is int):
+        padding = own.get("pad_token_id", 1)
+    if not all(type(x) is int for x in (width, positions, padding)):
         raise ValueError(
-            f"{path} must give the width and the number of positions of the encoder, as "
-            f"integers. Received: {str(width)[:40]} and {str(positions)[:40]}."
+            f"{path} must give the width, the number of positions and the padding of the encoder, "
+            f"as integers. Received: {', '.join(str(x)[:40] for x in (width, positions, padding))}."
         )
-    return width, positions - first
+    return width, positions - padding - 1
 
 
 def _check_only(path: Path, supported: dict[str, Sequence[Any]]) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 
+from keras_attn.input_files import is_plain_name
 from keras_attn.interop.json_files import parse_object, read_object
 
 WEIGHTS = "model.safetensors"
@@ -79,8 +80,8 @@ def _read_index(folder: Path) -> dict[str, StoredTensor]:
     if not isinstance(places, dict) or not places:
         raise ValueError(f"{index} must have a `weight_map`. Received: {_short(places)}.")
     for name, file in places.items():
-        plain = isinstance(file, str) and file.endswith(".safetensors")
-        if not plain or "\0" in file or Path(file).name != file or "\\" in file or ":" in file:
+        named = isinstance(file, str) and file.endswith(".safetensors")
+        if not named or not is_plain_name(file):
             raise ValueError(
                 f"{index} must name files of its own folder that end in .safetensors. Received: "
                 f"{_short(file)} for {name}."

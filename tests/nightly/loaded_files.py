@@ -1,6 +1,7 @@
 """Files and folders of each loader, and the loader."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("", "tasks", 
 
 import ctranslate2_toys
 import marian_toys
+import similarity_toys
 import text_classification_toys
 import translation_toys
 from test_damaged_files import KINDS as DAMAGED
@@ -26,7 +28,7 @@ from keras_attn.records import (
     read_questions,
 )
 from keras_attn.records.labelled_pairs import read_labelled_pairs
-from keras_attn.tasks import TextClassifier, Translator
+from keras_attn.tasks import SimilarityScorer, TextClassifier, Translator
 from keras_attn.text import (
     BytePairTokenizer,
     CharacterTokenizer,
@@ -94,6 +96,30 @@ def marian(folder):
     marian_toys.translator(folder / "a")
 
 
+def t5(folder):
+    import test_t5_files
+    import transformers
+
+    (folder / "a").mkdir()
+    pieces = test_t5_files.sentence_pieces(folder / "a")
+    settings = {**test_t5_files.SMALL, "vocab_size": pieces + 104}
+    prefix = {"prefix": "translate English to German: ", "max_length": 9, "num_beams": 2}
+    config = transformers.T5Config(
+        **settings, task_specific_params={"translation_en_to_de": prefix}
+    )
+    transformers.T5ForConditionalGeneration(config).save_pretrained(folder / "a")
+
+
+def sentences(folder):
+    """A folder of sentence-transformers, with their settings of pooling and prompts."""
+    bert(folder)
+    tokens = similarity_toys.TOKENIZER.vocabulary
+    (folder / "a/vocab.txt").write_text("\n".join(tokens[:60]) + "\n")
+    data = {"prompt": "a red ", "pooling": "first", "unit_length": True, "max_length": 8}
+    SimilarityScorer.from_backbone(folder / "a", **data).save_pretrained(folder / "b")
+    shutil.rmtree(folder / "a")
+
+
 def saved(task):
     return lambda folder: task().save(folder / "a.task")
 
@@ -137,8 +163,9 @@ KINDS = {
     ),
     **{
         make.__name__: Made(make, lambda folder: load_pretrained(folder / "a"))
-        for make in (bert, gpt, marian, ctranslate2)
+        for make in (bert, gpt, marian, ctranslate2, t5)
     },
+    "sentences": Made(sentences, lambda f: SimilarityScorer.from_backbone(f / "b")),
     **{
         name: Made(assets(make), load_tokenizer)
         for name, make in {

@@ -76,19 +76,23 @@ def wait(pid):
     return code
 
 
+def fitted(name):
+    """Returns the options of `fit` for a task's toy, without the number of epochs."""
+    options = installed_tasks.CASES[name][1].split()
+    if "--epochs" in options:
+        at = options.index("--epochs")
+        del options[at : at + 2]
+    return options
+
+
 class Runs:
     """The run of a task, whole and disturbed, in a folder."""
 
     def __init__(self, name, folder, rng):
         self.name, self.folder, self.rng = name, folder, rng
         os.chdir(folder)
-        write, fit = installed_tasks.CASES[name]
-        write()
-        fit = fit.split()
-        if "--epochs" in fit:
-            at = fit.index("--epochs")
-            del fit[at : at + 2]
-        self.fit = [name, "fit", *fit, *MORE, "--run-dir"]
+        installed_tasks.CASES[name][0]()
+        self.fit = [name, "fit", *fitted(name), *MORE, "--run-dir"]
         began = time.monotonic()
         self.whole = self.done("whole")
         self.seconds = time.monotonic() - began

@@ -7,8 +7,9 @@ import pytest
 import table
 from processes import answer
 
-SLOW = {"folders": 8, "files": 80, "strings": 50, "runs": 4}
-MORE = {"strings": ["--tasks", "tagging"], "runs": ["--tasks", "text-classification"]}
+SLOW = {"folders": 8, "files": 80, "values": 300, "strings": 50, "runs": 4, "processes": 2}
+ONE = ["--tasks", "text-classification"]
+MORE = {"strings": ["--tasks", "tagging"], "runs": ONE, "processes": ONE}
 
 
 def tried(name, cases, seed, *more):

@@ -155,7 +155,9 @@ def broken(change):
         (lambda x: x.prompts.update(default_prompt_name="b"), "one of these names"),
         (lambda x: x.prompts.update(similarity_fn_name="dot"), "must be 'cosine'. Received: 'dot'"),
         (lambda x: x.prompts.update(model_type="CrossEncoder"), "`model_type` must be"),
-        (lambda x: x.config.pop("hidden_size"), "must give the width and the number of positions"),
+        (lambda x: x.config.pop("hidden_size"), "must give the width, the number of pos"),
+        (lambda x: x.config.update(model_type="roberta", pad_token_id=None), "16, None"),
+        (lambda x: x.modules.__setitem__(1, ("\ud800", f"{TYPE}.Pooling")), "inside its own"),
     ],
 )  # fmt: skip
 def test_what_would_give_other_vectors_is_refused(tmp_path, change, words):
@@ -166,6 +168,17 @@ def test_what_would_give_other_vectors_is_refused(tmp_path, change, words):
     )  # fmt: skip
     with pytest.raises(ValueError, match=words) as caught:
         read_sentence_settings(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_length_that_no_text_has_names_the_folder(tmp_path):
+    files = broken(lambda x: x.lengths.update(max_seq_length=1))
+    write(
+        tmp_path, files.modules, config=files.config, sentence_bert_config=files.lengths,
+        **{"1_Pooling__config": files.pooling},
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"`max_length` must be at least 5\.") as caught:
+        SimilarityScorer.from_backbone(tmp_path)
     assert str(tmp_path) in str(caught.value)
 
 

@@ -87,7 +87,10 @@ class TextVectors(EncoderTask):
             own = read_sentence_settings(find_folder(place))
         if own is not None:
             unset = (name for name in cls.backbone_settings if getattr(data, name) is None)
-            data = dataclasses.replace(data, **{name: getattr(own, name) for name in unset})
+            try:
+                data = dataclasses.replace(data, **{name: getattr(own, name) for name in unset})
+            except ValueError as error:
+                raise ValueError(f"{place}: {error}") from error
         return dataclasses.replace(data, max_length=data.max_length or MAX_LENGTH)
 
     @property
