@@ -125,7 +125,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             runs = Runs(name, Path(folder), rng)
             for number in range(-(-args.cases // len(args.tasks))):
-                kind = KINDS[number % len(KINDS)]
+                kind = KINDS[(number + tasks.index(name)) % len(KINDS)]
                 try:
                     counts[kind] += runs.killed(str(number), kind)
                     assert_same_end(runs.done(str(number)), runs.whole)
