@@ -101,6 +101,7 @@ def check_same_run(args: argparse.Namespace, settings: dict) -> None:
         name: {key: value for key, value, _ in section.entries()}
         for name, section in settings.items()
     }
+    noted = json.loads(json.dumps(noted))  # as it is read again: tuples are lists
     file = args.to / "run.json"
     if file.exists():
         former = json.loads(file.read_text(encoding="utf-8"))

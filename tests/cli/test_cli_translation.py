@@ -398,10 +398,11 @@ def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attentio
     served = serve(text=tf.constant(["the one and two"]))["translation"].numpy()[0].decode()
     assert " ".join(served.split()) == translated[0]
 
+    needs = "can only be used with" if attention == "none" else "requires a --window"
     for wrong, message in [
         (("--num-heads", 2), "--num-heads is only used with model='transformer'"),
         (("--attention", "additive"), f"attention is '{attention}' there, 'additive' here"),
-        (("--window-size", 3), "belong"),
+        (("--window-size", 3), f"--window-size {needs}"),
     ]:
         code, _, err = command(*fit, *wrong)
         assert code in (1, 2)
