@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rank, sequence_mask
 from keras_attn.ops import sinusoids, token_positions
+from keras_attn.ops.precision import wide_dtype
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -76,7 +77,8 @@ class GridPositionalEncoding(MaskedLayer):
         places = token_positions(x[:1])  # one row broadcasts over the batch
         half = x.shape[-1] // 2
         both = [ops.floor_divide(places, self.columns), ops.mod(places, self.columns)]
-        encoded = [sinusoids(axis, half, self.max_wavelength) for axis in both]
+        dtype = wide_dtype(x)
+        encoded = [sinusoids(axis, half, self.max_wavelength, dtype=dtype) for axis in both]
         return x + ops.cast(ops.concatenate(encoded, axis=-1), x.dtype)
 
     def get_config(self) -> dict[str, Any]:

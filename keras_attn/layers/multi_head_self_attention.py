@@ -320,7 +320,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         if positions is None:
             return None
         if self.positions == "alibi":
-            return alibi_bias(self.num_heads, positions, keys)
+            dtype = wide_dtype(self.compute_dtype)
+            return alibi_bias(self.num_heads, positions, keys, dtype)
         if self.positions != "relative" or self.relative_bias is None:
             return None
         positions = ops.cast(positions, "int32")

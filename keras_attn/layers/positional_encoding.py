@@ -18,6 +18,7 @@ from keras_attn.layers.masked_layer import (
 from keras_attn.ops import sinusoids, token_positions
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.positions import no_negative
+from keras_attn.ops.precision import wide_dtype
 
 
 class _AddPositions(MaskedLayer):
@@ -45,7 +46,7 @@ class _AddPositions(MaskedLayer):
         sequence_mask(x, mask, x_mask, name="mask")
         # One row is enough by default: it broadcasts over the batch.
         positions = token_positions(x[:1]) if positions is None else check_positions(positions, x)
-        return x + ops.cast(self._encode(positions, x.shape), x.dtype)
+        return x + ops.cast(self._encode(positions, x), x.dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -103,8 +104,10 @@ class PositionalEncoding(_AddPositions):
         self.halves = halves
         self.first = first
 
-    def _encode(self, positions: Tensor, shape: Shape):
-        return sinusoids(positions + self.first, shape[-1], self.max_wavelength, self.halves)
+    def _encode(self, positions: Tensor, x: Tensor):
+        numbers = positions + self.first
+        settings = {"halves": self.halves, "dtype": wide_dtype(x)}
+        return sinusoids(numbers, x.shape[-1], self.max_wavelength, **settings)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
@@ -183,7 +186,7 @@ class LearnedPositionalEncoding(_AddPositions):
             check_longest(self.name, x, self.sequence_length)
         return super().__call__(x, *args, positions=positions, **kwargs)
 
-    def _encode(self, positions: Tensor, shape: Shape):
+    def _encode(self, positions: Tensor, x: Tensor):
         return self.embedding(no_negative(positions, self.sequence_length))
 
     def get_config(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_attn.hints import Tensor
 from keras_attn.ops.positions import sinusoids
+from keras_attn.ops.precision import wide_dtype
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -33,8 +34,10 @@ class SinusoidalInitializer(keras.initializers.Initializer):
     def __call__(self, shape: tuple[int, int], dtype: str | None = None) -> Tensor:
         """Computes the table `(positions, D)`."""
         length, dim = shape
-        table = sinusoids(ops.arange(length, dtype="float32"), dim)
-        return ops.cast(math.sqrt(2) * self.stddev * table, dtype or keras.config.floatx())
+        dtype = dtype or keras.config.floatx()
+        positions = ops.arange(length, dtype="float32")
+        table = sinusoids(positions, dim, dtype=wide_dtype(dtype))
+        return ops.cast(math.sqrt(2) * self.stddev * table, dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments as a dict, for saving and loading with Keras."""

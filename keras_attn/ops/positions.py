@@ -69,7 +69,11 @@ def _check_known(index: Tensor, size: int) -> None:
 
 
 def sinusoids(
-    positions: Tensor, dim: int, max_wavelength: float = 10000.0, halves: bool = False
+    positions: Tensor,
+    dim: int,
+    max_wavelength: float = 10000.0,
+    halves: bool = False,
+    dtype: str = "float32",
 ) -> Tensor:
     """Returns sinusoidal encodings of positions (Vaswani et al., 2017, section 3.5).
 
@@ -77,9 +81,9 @@ def sinusoids(
         PE[p, 2i+1] = cos(p / max_wavelength ** (2i / dim))
 
     If `halves` is True, all sines come before all cosines. An odd `dim` has one more sine than
-    cosines. The result is computed without a table, in float32, and exact to 1e-4 for all positions
-    below 2 ** 24. A plain float32 product would be wrong by 0.005 at position 100000, so positions
-    are split into digits of base 256, and the angle of each digit is reduced to one turn
+    cosines. The result is computed without a table, and in float32, it is exact to 1e-4 for all
+    positions below 2 ** 24. A plain float32 product would be wrong by 0.005 at position 100000, so
+    positions are split into digits of base 256, and the angle of each digit is reduced to one turn
     beforehand.
 
     Args:
@@ -88,9 +92,10 @@ def sinusoids(
         max_wavelength: Base of the wavelengths; the longest wavelength is at most `2 pi` times this
             base.
         halves: Whether all sines come before all cosines instead of alternating.
+        dtype: Dtype of the computation and the result, `"float32"` or `"float64"`.
 
     Returns:
-        The encodings, float32 `(..., D)`.
+        The encodings `(..., D)`.
 
     Example:
 
@@ -101,20 +106,20 @@ def sinusoids(
     if halves:
         index = np.concatenate([index[::2], index[1::2]])
     rates = np.exp(-math.log(max_wavelength) * 2 * (index // 2) / dim)
-    angles = position_angles(positions, rates)
+    angles = position_angles(positions, rates, dtype)
     return ops.where(ops.convert_to_tensor(index % 2 == 0), ops.sin(angles), ops.cos(angles))
 
 
-def position_angles(positions: Tensor, rates: np.ndarray) -> Tensor:
-    """Computes `positions * rates` modulo whole turns.
+def position_angles(positions: Tensor, rates: np.ndarray, dtype: str) -> Tensor:
+    """Computes `positions * rates` modulo whole turns, in float32 or float64.
 
-    The angles are exact to 1e-4 for positions below 2 ** 24.
+    In float32, the angles are exact to 1e-4 for positions below 2 ** 24.
     """
-    rest = ops.expand_dims(ops.cast(positions, "float32"), -1)
+    rest = ops.expand_dims(ops.cast(positions, dtype), -1)
     angles: Any = 0.0
     for power in range(3):
         higher = ops.floor(rest / 256.0) if power < 2 else 0.0
         turn = np.remainder(rates * 256.0**power + math.pi, 2 * math.pi) - math.pi
-        angles = angles + (rest - 256.0 * higher) * ops.convert_to_tensor(turn, "float32")
+        angles = angles + (rest - 256.0 * higher) * ops.convert_to_tensor(turn, dtype)
         rest = higher
     return angles

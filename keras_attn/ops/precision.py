@@ -6,13 +6,13 @@ from keras import ops
 from keras_attn.hints import Tensor
 
 
-def wide_dtype(*tensors: Tensor) -> str:
-    """Returns `"float64"` if a tensor is float64, and `"float32"` otherwise.
+def wide_dtype(*tensors: Tensor | str) -> str:
+    """Returns `"float64"` if a tensor or dtype is float64, and `"float32"` otherwise.
 
     Sums and exponentials are computed in this dtype, which loses no digits of half precision and
     keeps those of float64. JAX makes arrays of float64 float32, except with `jax_enable_x64`.
     """
-    if not any(ops.dtype(x) == "float64" for x in tensors):
+    if "float64" not in [x if isinstance(x, str) else ops.dtype(x) for x in tensors]:
         return "float32"
     if keras.backend.backend() == "jax":
         import jax

@@ -174,10 +174,10 @@ def apply_rotary(
     if positions is None:
         positions = token_positions(x[:1, :, 0])  # one row broadcasts over the batch
     rates = rotary_rates(shape[-1], base, scaling)
-    angles = ops.expand_dims(position_angles(positions, rates), -2)  # (1|B, T, 1, H / 2)
     dtype = x.dtype
     exact = wide_dtype(x)
-    cos, sin = ops.cast(ops.cos(angles), exact), ops.cast(ops.sin(angles), exact)
+    angles = ops.expand_dims(position_angles(positions, rates, exact), -2)  # (1|B, T, 1, H / 2)
+    cos, sin = ops.cos(angles), ops.sin(angles)
     first, second = ops.split(ops.cast(x, exact), 2, axis=-1)
     rotated = ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
     return ops.cast(rotated, dtype)
@@ -214,7 +214,12 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
     return np.concatenate([slopes, between[: num_heads - power]])
 
 
-def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
+def alibi_bias(
+    num_heads: int,
+    positions: Tensor,
+    key_positions: Tensor | None = None,
+    dtype: str = "float32",
+) -> Tensor:
     """Returns ALiBi's bias of the scaled scores, lower for farther keys (Press et al., 2022).
 
         bias[n, t, s] = -m[n] |positions[t] - key_positions[s]|
@@ -227,9 +232,10 @@ def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None =
         positions: Positions of the queries, integers `(1, T)` or `(B, T)`.
         key_positions: Positions of the keys `(1, S)` or `(B, S)`; the positions of the queries if
             None.
+        dtype: Dtype of the bias, `"float32"` or `"float64"`.
 
     Returns:
-        The bias, float32 `(1, N, T, S)`, or `(B, N, T, S)` if rows have their own positions.
+        The bias `(1, N, T, S)`, or `(B, N, T, S)` if rows have their own positions.
 
     Raises:
         ValueError: If the number of heads is below 1.
@@ -240,8 +246,8 @@ def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None =
     >>> tuple(bias.shape), bias[0, 0, 2, :2].numpy().tolist()
     ((1, 8, 3, 3), [-1.0, -0.5])
     """
-    positions = ops.cast(positions, "float32")
-    key_positions = positions if key_positions is None else ops.cast(key_positions, "float32")
+    positions = ops.cast(positions, dtype)
+    key_positions = positions if key_positions is None else ops.cast(key_positions, dtype)
     distance = ops.abs(ops.expand_dims(positions, 2) - ops.expand_dims(key_positions, 1))
-    slopes = ops.convert_to_tensor(alibi_slopes(num_heads)[:, None, None], "float32")
+    slopes = ops.convert_to_tensor(alibi_slopes(num_heads)[:, None, None], dtype)
     return ops.expand_dims(distance, 1) * -slopes

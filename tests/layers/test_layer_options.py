@@ -11,20 +11,23 @@ from keras import ops
 from keras_attn.layers import (
     DecoderBlock,
     FeedForward,
+    GridPositionalEncoding,
     MultiHeadAttention,
     MultiHeadSelfAttention,
+    PositionalEncoding,
     RotaryEmbedding,
     TokenEmbedding,
     TransformerDecoder,
     TransformerEncoder,
     TransformerEncoderBlock,
 )
+from keras_attn.layers.sinusoidal_initializer import SinusoidalInitializer
 from keras_attn.models import (
     SequenceDecoder,
     TransformerEncoderDecoderConfig,
     packed_transformer,
 )
-from keras_attn.ops import relative_position_buckets, rotary_rates
+from keras_attn.ops import apply_rotary, relative_position_buckets, rotary_rates
 from keras_attn.ops.compilers import tracing_for
 from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy
 
@@ -116,6 +119,35 @@ def test_relative_positions_keep_float64(kernel):
         return found - before
 
     np.testing.assert_allclose(moved(1e-9) / 1e-9, moved(1e-5) / 1e-5, atol=1e-5)
+
+
+def test_positions_keep_float64():
+    """Sines, cosines and slopes have other digits in float32."""
+    rng, far = np.random.default_rng(0), {"rtol": 0, "atol": 1e-12}
+    x = rng.normal(size=(1, 6, 16))
+    places, rates = np.arange(6)[:, None], 10000.0 ** (-2 * np.arange(8) / 16)
+    table = np.stack([np.sin(places * rates), np.cos(places * rates)], -1).reshape(6, 16)
+    np.testing.assert_allclose(PositionalEncoding(dtype="float64")(x), x + table, **far)
+    initializer = SinusoidalInitializer(0.5**0.5)
+    np.testing.assert_allclose(initializer((6, 16), "float64"), table, **far)
+    grid = GridPositionalEncoding(2, dtype="float64")(x)
+    angles = np.stack([places // 2, places % 2]) * 10000.0 ** (-2 * np.arange(4) / 8)
+    both = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(2, 6, 8)
+    np.testing.assert_allclose(grid, x + np.concatenate(both, -1), **far)
+
+    heads = rng.normal(size=(1, 6, 2, 16))
+    turned = heads[..., :8] + 1j * heads[..., 8:]
+    turned = turned * np.exp(1j * places * rates)[:, None]
+    expected = np.concatenate([turned.real, turned.imag], axis=-1)
+    found = apply_rotary(ops.convert_to_tensor(heads, "float64"))
+    np.testing.assert_allclose(found, expected, **far)
+
+    layer = MultiHeadSelfAttention(12, positions="alibi", dtype="float64")
+    layer(rng.normal(size=(1, 6, 24)))
+    bias = layer._bias(ops.arange(6)[None])
+    slopes = [*(2.0**-n for n in range(1, 9)), *(2.0 ** -(n - 0.5) for n in range(1, 5))]
+    distances = np.abs(places - places.T)
+    np.testing.assert_allclose(bias[0], -np.array(slopes)[:, None, None] * distances, **far)
 
 
 def test_factors_keep_float64():
