@@ -7,9 +7,8 @@ import pytest
 import table
 from processes import answer
 
-SLOW = {"folders": 8, "files": 80, "values": 300, "strings": 50, "runs": 4, "processes": 2}
-ONE = ["--tasks", "text-classification"]
-MORE = {"strings": ["--tasks", "tagging"], "runs": ONE, "processes": ONE}
+SLOW = {"folders": 8, "files": 80, "values": 300, "strings": 50, "runs": 4}
+MORE = {"strings": ["--tasks", "tagging"], "runs": ["--tasks", "text-classification"]}
 
 
 def tried(name, cases, seed, *more):
@@ -27,7 +26,7 @@ def test_some_cases(name):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("name", [*SLOW, "processes"])  # cli/test_processes.py has a slow case
 def test_all_cases(name):
     """Of the seed of RELIABILITY_SEED."""
     cases = table.CHECKS[name][2]
