@@ -84,7 +84,7 @@ def tried(name, folder, number, rng):
 
 def main():
     """Tries all folders; exits with an error if a loader failed."""
-    parser = options(__doc__, 20_000, numbered=False)
+    parser = options(__doc__, 21_000, numbered=False)
     parser.add_argument("--kinds", nargs="+", choices=FOLDERS, default=FOLDERS)
     args = parser.parse_args()
     began, counts, failures = time.monotonic(), Counter(), []

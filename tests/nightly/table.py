@@ -18,7 +18,7 @@ CHECKS = {  # the script, its backend, and its cases
     "layers jax": ("../reliability.py", "jax", 2_000),
     "folders": ("hugging_face.py", "torch", 500),
     "files": ("mutated_files.py", "torch", 10_000),
-    "values": ("json_values.py", "torch", 20_000),
+    "values": ("json_values.py", "torch", 21_000),
     "strings": ("served_strings.py", "tensorflow", 10_000),
     "runs": ("stopped_runs.py", "torch", 300),
     "processes": ("stopped_processes.py", "jax", 56),
