@@ -217,7 +217,7 @@ def _sizes(encoder: Path) -> tuple[int, int]:
     padding = -1
     if "roberta" in str(own.get("model_type")):  # the first positions are of padding
         padding = own.get("pad_token_id", 1)
-    if not all(type(x) is int for x in (width, positions, padding)):
+    if not (type(width) is int and type(positions) is int and type(padding) is int):
         raise ValueError(
             f"{path} must give the width, the number of positions and the padding of the encoder, "
             f"as integers. Received: {', '.join(str(x)[:40] for x in (width, positions, padding))}."

@@ -105,9 +105,8 @@ class PositionalEncoding(_AddPositions):
         self.first = first
 
     def _encode(self, positions: Tensor, x: Tensor):
-        numbers = positions + self.first
-        settings = {"halves": self.halves, "dtype": wide_dtype(x)}
-        return sinusoids(numbers, x.shape[-1], self.max_wavelength, **settings)
+        numbers, dtype = positions + self.first, wide_dtype(x)
+        return sinusoids(numbers, x.shape[-1], self.max_wavelength, self.halves, dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
