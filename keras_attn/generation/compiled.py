@@ -11,6 +11,7 @@ from keras_attn.generation.decoders import integer
 from keras_attn.generation.recent import Recent
 from keras_attn.hints import TensorLike
 from keras_attn.ops.compilers import tracing_for, untold
+from keras_attn.ops.prepared import NotPreparedError, current, given
 
 _KEPT = 32  # shapes, or maximum lengths under XLA, whose functions are kept
 _KINDS = {
@@ -106,11 +107,11 @@ class CompiledFunction:
         self._check(ids)
         max_length = integer("max_length", max_length, 1)
         more = [np.asarray(keras.ops.convert_to_numpy(n)) for n in numbers]
-        for given in more:
-            if given.shape[:1] != ids.shape[:1] or given.dtype.kind not in "iuf":
+        for number in more:
+            if number.shape[:1] != ids.shape[:1] or number.dtype.kind not in "iuf":
                 raise ValueError(
                     f"Expected one number for each of the {len(ids)} rows. Received: dtype "
-                    f"{given.dtype}, shape {given.shape}."
+                    f"{number.dtype}, shape {number.shape}."
                 )
         # One function for all lengths of ids; layers may need the shape of other inputs.
         known = (None,) * (self.rank - 1) if self.dtype == "int32" else ids.shape[1:]
@@ -187,15 +188,29 @@ class CompiledFunction:
     def _jax(self, *shapes: tuple) -> Callable:
         import jax
 
-        def run(values: "list[jax.Array]", ids: "jax.Array", max_length: int, *more):
-            mapping = list(zip(self.variables, values, strict=True))
-            with keras.StatelessScope(state_mapping=mapping):
-                return self.function(ids, max_length, *more)
+        @functools.cache
+        def compiled(methods: tuple[Callable, ...]) -> Callable:
+            def run(values: "list[jax.Array]", arrays: list, ids: "jax.Array", length: int, *more):
+                mapping = list(zip(self.variables, values, strict=True))
+                with keras.StatelessScope(mapping), given(dict(zip(methods, arrays, strict=True))):
+                    return self.function(ids, length, *more)
 
-        compiled = jax.jit(run, static_argnums=2)
-        return lambda ids, length, *more: compiled(
-            [v.value for v in self.variables], ids, length, *more
-        )
+            return jax.jit(run, static_argnums=3)
+
+        wanted: dict[tuple, tuple[Callable, ...]] = {}  # methods whose arrays a trace reads
+
+        def call(ids: np.ndarray, length: int, *more: np.ndarray) -> Any:
+            key = (length, *(x.shape for x in (ids, *more)))
+            values = [v.value for v in self.variables]
+            while True:
+                methods = wanted.get(key, ())
+                arrays = list(map(current, methods))
+                try:
+                    return compiled(methods)(values, arrays, ids, length, *more)
+                except NotPreparedError as asked:
+                    wanted[key] = (*methods, asked.method)
+
+        return call
 
     def _eager(self, *shapes: tuple) -> Callable:
         import torch

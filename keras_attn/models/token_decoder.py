@@ -12,6 +12,7 @@ from keras_attn.layers import TokenEmbedding
 from keras_attn.ops.compilers import compiler, on_cpu
 from keras_attn.ops.masks import token_mask
 from keras_attn.ops.padding import known_value
+from keras_attn.ops.prepared import prepared
 
 LARGEST_COPY = 2**25  # maximum size of an embedding that is copied for a search
 MOST_TOKENS_XLA = 10_000  # for more, the XLA of TensorFlow reads a copy up to four times slower
@@ -91,7 +92,7 @@ class TokenDecoder:
         if xla and embedding.vocabulary_size > MOST_TOKENS_XLA:
             return self
         other = copy.copy(self)
-        other._kernel = embedding.output_kernel()
+        other._kernel = prepared(embedding.output_kernel)
         return other
 
     def prefill(
