@@ -135,7 +135,9 @@ class WindowDecoder:
         seen = ops.concatenate([state["seen"][:, 1:], ops.ones_like(new, dtype="bool")], axis=1)
 
         def further():
-            logits, inner = self.decoder.step(tokens, state["length"], state["inner"])
+            # JAX evaluates this also for a full window, with the positions known outside of a loop.
+            places = ops.minimum(state["length"], self.sequence_length - 1)
+            logits, inner = self.decoder.step(tokens, places, state["inner"])
             return logits, inner, state["length"] + 1, state["steps"] + 1
 
         def again():

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from processes import answer
 
 from keras_attn.generation import CompiledFunction, WindowDecoder, beam_search, greedy_search
 from keras_attn.layers import transformer_stacks
@@ -74,6 +75,30 @@ def test_each_step_by_definition(model, left):
         logits, state = decoder.step(tokens[:, t], None, state)
         found.append(numpy(logits))
     np.testing.assert_allclose(np.stack(found, 1), wanted, atol=1e-4, rtol=1e-4)
+
+
+BY_HAND = """
+import json, numpy as np
+from keras_attn.generation import WindowDecoder
+from keras_attn.models import GptConfig, language_decoder
+config = GptConfig(11, dim=8, num_layers=1, num_heads=2, intermediate_dim=8, sequence_length=8)
+model = config.build()
+decoder = WindowDecoder(language_decoder(model), 8, 1)
+ids = np.random.default_rng(0).integers(2, 11, (1, 12))
+ids[:, 0] = 1
+logits, state = decoder.prefill(ids[:, :1])
+for t in range(1, 12):
+    logits, state = decoder.step(ids[:, t], None, state)
+last = int(state["length"][0])  # the window begins anew with the start token
+window = np.concatenate([ids[:, :1], ids[:, 12 - last + 1 :]], axis=1)
+print(json.dumps(float(abs(np.asarray(logits) - np.asarray(model(window))[:, -1]).max())))
+"""
+
+
+@pytest.mark.slow
+def test_steps_by_hand_on_jax():
+    """Both branches of a condition are evaluated there, with all positions known."""
+    assert answer("jax", BY_HAND) < 1e-4
 
 
 @pytest.mark.slow
