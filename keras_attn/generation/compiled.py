@@ -11,7 +11,7 @@ from keras_attn.generation.decoders import integer
 from keras_attn.generation.recent import Recent
 from keras_attn.hints import TensorLike
 from keras_attn.ops.compilers import tracing_for, untold
-from keras_attn.ops.prepared import NotPreparedError, current, given
+from keras_attn.ops.prepared import Unprepared, current, depends_on, given
 
 _KEPT = 32  # shapes, or maximum lengths under XLA, whose functions are kept
 _KINDS = {
@@ -192,7 +192,8 @@ class CompiledFunction:
         def compiled(methods: tuple[Callable, ...]) -> Callable:
             def run(values: "list[jax.Array]", arrays: list, ids: "jax.Array", length: int, *more):
                 mapping = list(zip(self.variables, values, strict=True))
-                with keras.StatelessScope(mapping), given(dict(zip(methods, arrays, strict=True))):
+                known = dict(zip(methods, arrays, strict=True))
+                with keras.StatelessScope(mapping), given(known, mapping):
                     return self.function(ids, length, *more)
 
             return jax.jit(run, static_argnums=3)
@@ -202,12 +203,13 @@ class CompiledFunction:
         def call(ids: np.ndarray, length: int, *more: np.ndarray) -> Any:
             key = (length, *(x.shape for x in (ids, *more)))
             values = [v.value for v in self.variables]
+            given_ids = set(map(id, self.variables))
             while True:
-                methods = wanted.get(key, ())
+                methods = tuple(m for m in wanted.get(key, ()) if depends_on(m) <= given_ids)
                 arrays = list(map(current, methods))
                 try:
                     return compiled(methods)(values, arrays, ids, length, *more)
-                except NotPreparedError as asked:
+                except Unprepared as asked:
                     wanted[key] = (*methods, asked.method)
 
         return call

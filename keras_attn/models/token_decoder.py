@@ -92,7 +92,9 @@ class TokenDecoder:
         if xla and embedding.vocabulary_size > MOST_TOKENS_XLA:
             return self
         other = copy.copy(self)
-        other._kernel = prepared(embedding.output_kernel)
+        # LoRA has settings beside its variables.
+        lora = getattr(embedding.embedding, "lora_enabled", False)
+        other._kernel = embedding.output_kernel() if lora else prepared(embedding.output_kernel)
         return other
 
     def prefill(

@@ -3,17 +3,27 @@
 import contextlib
 import contextvars
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 
-_GIVEN = contextvars.ContextVar[Mapping[Callable, Any] | None]("keras_attn_prepared", default=None)
-_MADE = weakref.WeakKeyDictionary[keras.layers.Layer, dict[Callable, tuple[list, Any]]]()
+
+class _Given(NamedTuple):
+    arrays: Mapping[Callable, Any]
+    values: Mapping[int, Any]
+    """The traced values of the variables, by the ids of the variables."""
 
 
-class NotPreparedError(Exception):
-    """Asks the compiled function to prepare the array of a method, and to trace again."""
+_GIVEN = contextvars.ContextVar[_Given | None]("keras_attn_prepared", default=None)
+_MADE = weakref.WeakKeyDictionary[keras.layers.Layer, dict[tuple, tuple[list, Any]]]()
+
+
+class Unprepared(BaseException):
+    """Asks the compiled function to prepare the array of a method, and to trace again.
+
+    Keras and callers that catch an `Exception` let it pass.
+    """
 
     def __init__(self, method: Callable[[], Any]):
         super().__init__(method)
@@ -21,9 +31,11 @@ class NotPreparedError(Exception):
 
 
 @contextlib.contextmanager
-def given(arrays: Mapping[Callable, Any]) -> Iterator[None]:
-    """Gives the arrays of methods to the code traced inside the block."""
-    token = _GIVEN.set(arrays)
+def given(
+    arrays: Mapping[Callable, Any], variables: Sequence[tuple[keras.Variable, Any]]
+) -> Iterator[None]:
+    """Gives the arrays of methods to the code traced inside, and the values of all variables."""
+    token = _GIVEN.set(_Given(arrays, {id(variable): value for variable, value in variables}))
     try:
         yield
     finally:
@@ -31,30 +43,45 @@ def given(arrays: Mapping[Callable, Any]) -> Iterator[None]:
 
 
 def prepared(method: Callable[[], Any]) -> Any:
-    """Returns `method()`, for a layer's method whose result depends only on its variables.
+    """Returns `method()`, for a layer's method that depends on its variables and its dtype.
 
-    Outside of a `CompiledFunction` on JAX, this is a call.
+    In a `CompiledFunction` on JAX, the array is an input of the compiled code. It is computed there
+    if the layer has other variables or values than the inputs of the code.
     """
-    arrays = _GIVEN.get()
-    if arrays is None:
+    known = _GIVEN.get()
+    layer = getattr(method, "__self__", None)
+    if known is None or not isinstance(layer, keras.layers.Layer):
         return method()
-    if method not in arrays:
-        raise NotPreparedError(method)
-    return arrays[method]
+    nothing = object()
+    if any(known.values.get(id(v), nothing) is not v.value for v in layer.variables):
+        return method()
+    if method not in known.arrays:
+        raise Unprepared(method)
+    return known.arrays[method]
 
 
-def current(method: Callable[[], Any]) -> Any:
-    """Returns `method()` for the current values of the layer's variables.
+def depends_on(method: Any) -> set[int]:
+    """The ids of the variables of the method's layer."""
+    return set(map(id, method.__self__.variables))
 
-    The result is kept until a value changes; compiled functions of the same layer share it. JAX
+
+def current(method: Any) -> Any:
+    """Returns `method()` for the current values of the layer's variables, on JAX.
+
+    The result is kept until a value is replaced; compiled functions of the same layer share it. JAX
     does not change arrays in place, so a value is the same if its array is.
     """
-    bound = cast(Any, method)
-    layer, function = bound.__self__, bound.__func__
+    import jax
+
+    layer = method.__self__
+    key = method.__func__, layer.compute_dtype
     values = [v.value for v in layer.variables]
-    known, array = _MADE.setdefault(layer, {}).get(function, ((), None))
-    if len(known) == len(values) and all(k() is v for k, v in zip(known, values, strict=True)):
+    kept = _MADE.setdefault(layer, {})
+    known, array = kept.get(key, ([], None))
+    same = (reference() is v for reference, v in zip(known, values, strict=False))
+    if len(known) == len(values) and key in kept and all(same):
         return array
-    array = method()
-    _MADE[layer][function] = [weakref.ref(v) for v in values], array
+    with jax.ensure_compile_time_eval():  # also while somebody else traces
+        array = method()
+    kept[key] = [weakref.ref(v, lambda _: kept.pop(key, None)) for v in values], array
     return array
