@@ -1,18 +1,18 @@
 """Reading of lines and prompts for the command."""
 
+import contextlib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from keras_attn.cli.pictures import find_pictures
-from keras_attn.line_ends import cut_lines
 from keras_attn.records.encodings import encoding_of
-from keras_attn.records.reading import byte_lines
+from keras_attn.records.reading import unpacked_lines
 
 _CHUNK = 1024
 
@@ -27,8 +27,8 @@ def check_files(files: tuple[Path, ...]) -> None:
 def read_chunks(files: tuple[Path, ...], size: int = 0) -> Iterator[list[str]]:
     r"""Reads lines of files or of standard input in chunks.
 
-    Lines end at "\n", "\r\n" or "\r". Bytes that are not UTF-8 are read as U+FFFD, with a warning
-    at the end. A terminal is read line by line unless `size` is given.
+    Files may be gzipped. Lines end at "\n", "\r\n" or "\r". Bytes that are not UTF-8 are read as
+    U+FFFD, with a warning at the end. A terminal is read line by line unless `size` is given.
     """
     standard = sys.stdin is not None and (not files or Path("-") in files)
     one = standard and sys.stdin.isatty()  # who types wants an answer
@@ -38,20 +38,27 @@ def read_chunks(files: tuple[Path, ...], size: int = 0) -> Iterator[list[str]]:
 def _lines(files: tuple[Path, ...]) -> Iterator[str]:
     broken = 0
     for path in files or (Path("-"),):
-        standard = str(path) == "-"
-        with open(0 if standard else path, "rb", closefd=not standard) as file:
-            for i, line in enumerate(_raw_lines(file, path)):
-                text = line.decode("utf-8", errors="replace")
+        with _opened(path) as lines:
+            for line in lines:
                 broken += not _is_utf8(line)
-                yield text.removeprefix("\ufeff") if i == 0 else text
+                yield line.decode("utf-8", errors="replace")
     if broken:
         click.echo(f"{broken} lines are no UTF-8: bad bytes were read as U+FFFD.", err=True)
 
 
-def _raw_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The lines of a file, in UTF-8 if another encoding was given."""
-    encoding = encoding_of(path)
-    return byte_lines(file, str(path), encoding) if encoding else cut_lines(file)
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Iterator[bytes]]:
+    """The lines of a file, plain or gzipped, or of standard input, in UTF-8."""
+    standard = str(path) == "-"
+    with open(0 if standard else path, "rb", closefd=not standard) as file:
+        if file.peek(4)[:4] == b"PAR1":
+            raise ValueError(
+                f"Expected lines of text. Received: {path}, a Parquet file. To read it as a table, "
+                "name its columns; `--help` says with which options."
+            )
+        where = "standard input" if standard else str(path)
+        with unpacked_lines(file, where, encoding_of(path)) as lines:
+            yield lines
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -107,12 +114,12 @@ def _check_pairs(files: tuple[Path, ...], pictures: bool = False) -> None:
     check_files(files)
     for path in files:
         if path.is_file():
-            with open(path, "rb") as file:
-                for number, line in enumerate(_raw_lines(file, path), start=1):
+            with _opened(path) as lines:
+                for number, line in enumerate(lines, start=1):
                     text = line.decode("utf-8", "replace")
                     if "\t" not in text:
                         raise _no_tab(path, number, text)
-                    picture = text.removeprefix("\ufeff" if number == 1 else "").partition("\t")[0]
+                    picture = text.partition("\t")[0]
                     if pictures and not os.path.exists(picture):
                         raise FileNotFoundError(
                             f"Expected the path of a picture in line {number} of {path}. "

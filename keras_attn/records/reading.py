@@ -10,7 +10,7 @@ import os
 import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeGuard, TypeVar, cast
 
@@ -280,19 +280,29 @@ def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
         yield (path if isinstance(path, Rows) else parquet_rows(path)).lines()
         return
     where = os.fspath(path)
-    with ExitStack() as stack:
-        plain = stack.enter_context(open(input_file(path), "rb"))
-        start = plain.peek(4)[:4]  # its first bytes say better than its name what it is
-        if start in _ZIP:
-            raise ValueError(
-                f"{where}: expected text, plain or gzipped. Received: a zip archive. "
-                "Unpack it (`read_tatoeba` reads Tatoeba's)."
-            )
-        if start[:2] == b"\x1f\x8b" or where.lower().endswith(".gz"):
-            packed = cast(IO[bytes], stack.enter_context(gzip.open(plain)))
-            yield byte_lines(packed, where, encoding_of(path))
-        else:
-            yield byte_lines(plain, where, encoding_of(path))
+    with (
+        open(input_file(path), "rb") as file,
+        unpacked_lines(file, where, encoding_of(path)) as lines,
+    ):
+        yield lines
+
+
+@contextmanager
+def unpacked_lines(
+    file: io.BufferedReader, where: str, encoding: str = ""
+) -> Iterator[Iterator[bytes]]:
+    """The lines of an open file, plain or gzipped, as `byte_lines` yields them."""
+    start = file.peek(4)[:4]  # its first bytes say better than its name what it is
+    if start in _ZIP:
+        raise ValueError(
+            f"{where}: expected text, plain or gzipped. Received: a zip archive. "
+            "Unpack it (`read_tatoeba` reads Tatoeba's)."
+        )
+    if start[:2] == b"\x1f\x8b" or where.lower().endswith(".gz"):
+        with gzip.open(file) as packed:
+            yield byte_lines(cast(IO[bytes], packed), where, encoding)
+    else:
+        yield byte_lines(file, where, encoding)
 
 
 @contextmanager
