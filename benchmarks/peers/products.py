@@ -11,9 +11,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from benchmarks import gpt, translator
+from benchmarks import encoder, gpt, translator
 from benchmarks.peers import Job, keras_jobs
 from keras_attn.generation import CompiledFunction
+from keras_attn.training import MaskedCrossEntropy
 
 Block = Callable[[Any, Any], Any]
 
@@ -56,6 +57,25 @@ def language_model(case: dict, jit: bool) -> Job:
     x = keras.layers.Dense(case["vocabulary"], use_bias=False)(ops.reshape(x, (-1, dim)))
     logits = ops.reshape(x, (-1, length, case["vocabulary"]))
     return keras_jobs.next_tokens(keras.Model(ids, logits), case, jit)
+
+
+def masked_words(case: dict, jit: bool) -> Job:
+    """Steps of `fit` of a BERT's products: its blocks, and the head at the masked positions.
+
+    The embedding of the tokens and the output are one matrix, as in the model.
+    """
+    length, dim, vocabulary = case["length"], case["dim"], case["vocabulary"]
+    block = block_of(dim, case["heads"], case["intermediate"], length)
+    ids = keras.Input((length,), dtype="int32", name="token_ids")
+    places = keras.Input((encoder.number_masked(case),), dtype="int32", name="masked_positions")
+    embedding = keras.layers.ReversibleEmbedding(vocabulary, dim)
+    x = embedding(ids)
+    for _ in range(case["layers"]):
+        x = block(x, None)
+    x = ops.take_along_axis(x, ops.expand_dims(places, -1), axis=1)
+    x = keras.layers.Dense(dim, use_bias=False)(x)
+    model = keras.Model([ids, places], embedding(x, reverse=True))
+    return keras_jobs.masked_words(model, MaskedCrossEntropy(ignore_id=None), {}, case, jit)
 
 
 def kernels(shapes: dict[str, tuple], blocks: int, dim: int) -> list[dict[str, keras.Variable]]:

@@ -6,7 +6,7 @@ the one that its users have.
 """
 
 from benchmarks.suite import Case, Suite
-from benchmarks.suites.families import BERT, HUB_BERT
+from benchmarks.suites.families import BERT, HUB_BERT, PRODUCTS
 
 
 def cases(sizes: dict) -> list[Case]:
@@ -15,7 +15,7 @@ def cases(sizes: dict) -> list[Case]:
         Case(
             f"length {length}, {heads} heads" + (f", dropout {rate:g}" if rate else ""),
             "masked_words",
-            (BERT, HUB_BERT),
+            (BERT, HUB_BERT) if rate else (BERT, HUB_BERT, PRODUCTS),
             {"length": length, "longest": length, "heads": heads, "dropout": rate},
             "tokens",
         )

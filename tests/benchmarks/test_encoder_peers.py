@@ -68,6 +68,16 @@ def test_the_loss_of_masked_words(peer):
 
 
 @pytest.mark.slow
+def test_the_products_of_masked_words():
+    from benchmarks.peers import products
+
+    job = products.masked_words(CASE, jit=False)
+    history = job.run().history
+    assert np.isfinite(history["loss"]).all()
+    assert job.amount == CASE["steps"] * CASE["batch"] * CASE["length"]
+
+
+@pytest.mark.slow
 def test_equally_many_weights():
     """KerasHub's model has a pooler besides, which the loss does not reach."""
     pytest.importorskip("keras_hub")
