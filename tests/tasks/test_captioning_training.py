@@ -393,7 +393,7 @@ def test_whole_pictures_in_memory(case, place):
         assert re.search(what, problem.what)
     with pytest.raises(ValueError, match=r"2 of 5 .*picture 2: .*picture 4: "):
         whole_of(captioner, images, "error")
-    with pytest.raises(ValueError, match=r"none of 1: .*picture 0: "):
+    with pytest.raises(ValueError, match=r"none of which is intact: .*picture 0: "):
         whole_of(captioner, images[2:3], "skip")
     with pytest.raises(ValueError, match="Received: 'ignore'"):
         whole_of(captioner, CAPTIONED, "ignore")
@@ -687,7 +687,7 @@ def test_encoders(monkeypatch):
         found = make(encoder="mobilenetv2", encoder_weights="none", image_size=32)
     assert found == ("mobilenetv2", None, 32)
     for settings, error, message in (
-        ({"encoder": "vgg16", "encoder_weights": "nowhere.h5"}, ValueError, "is no file"),
+        ({"encoder": "vgg16", "encoder_weights": "nowhere.h5"}, ValueError, "is not a file"),
     ):
         with pytest.raises(error, match=message):
             make(**settings)
