@@ -50,13 +50,13 @@ def _lines(files: tuple[Path, ...]) -> Iterator[str]:
 def _opened(path: Path) -> Iterator[Iterator[bytes]]:
     """The lines of a file, plain or gzipped, or of standard input, in UTF-8."""
     standard = str(path) == "-"
+    where = "standard input" if standard else str(path)
     with open(0 if standard else path, "rb", closefd=not standard) as file:
         if file.peek(4)[:4] == b"PAR1":
             raise ValueError(
-                f"Expected lines of text. Received: {path}, a Parquet file. To read it as a table, "
-                "name its columns; `--help` says with which options."
+                f"Expected lines of text. Received: {where}, a Parquet file. To read a Parquet "
+                "file as a table, name its columns; `--help` says with which options."
             )
-        where = "standard input" if standard else str(path)
         with unpacked_lines(file, where, encoding_of(path)) as lines:
             yield lines
 
