@@ -114,7 +114,7 @@ def main() -> None:
 
 def make_corpus(source: Path, to: Path, size: float) -> int:
     """Repeats the lines of a file until they are as large as wanted; returns the size."""
-    from keras_attn.records.reading import open_lines
+    from keras_attn.records.opened_lines import open_lines
 
     if to.exists() and to.stat().st_size >= size:
         return to.stat().st_size

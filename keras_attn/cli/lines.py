@@ -12,7 +12,7 @@ import click
 
 from keras_attn.cli.pictures import find_pictures
 from keras_attn.records.encodings import encoding_of
-from keras_attn.records.reading import unpacked_lines
+from keras_attn.records.opened_lines import unpacked_lines
 
 _CHUNK = 1024
 

@@ -20,7 +20,7 @@ from keras_attn.images import (
 )
 from keras_attn.images.captioned_images import CaptionChecks
 from keras_attn.records.encodings import Location, expanded
-from keras_attn.records.reading import open_lines
+from keras_attn.records.opened_lines import open_lines
 from keras_attn.records.rows import has_rows
 
 WITH_SIDES = ("karpathy", "ucm", "emoji")

@@ -9,7 +9,7 @@ from keras_attn.corpora.download import PackageFile
 from keras_attn.records.labelled_readers import SENTIMENT
 from keras_attn.records.labelled_reading import LabelledReading
 from keras_attn.records.labelled_texts import LabelledTexts
-from keras_attn.records.reading import byte_lines
+from keras_attn.records.opened_lines import byte_lines
 from keras_attn.records.tables import Table
 
 VERSION = "0.0.2"

@@ -14,7 +14,8 @@ from typing import Any, Unpack
 
 from keras_attn.images.captioned_images import CaptionChecks, CaptionedImages, CaptionReading
 from keras_attn.images.image_reading import list_of, lists_of, load_json
-from keras_attn.records.reading import LineReading, Location, find_file, open_lines
+from keras_attn.records.opened_lines import open_lines
+from keras_attn.records.reading import LineReading, Location, find_file
 from keras_attn.records.tables import Column
 
 _TOKEN_LINE = re.compile(r"(.+?)#\d+\t(.*)", re.DOTALL)

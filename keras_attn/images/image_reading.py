@@ -14,6 +14,8 @@ from keras_attn.images import image_problems
 from keras_attn.input_files import read_input
 from keras_attn.records import reading
 from keras_attn.records.columns import COLUMN_SUFFIXES, read_columns
+from keras_attn.records.encodings import encoding_of
+from keras_attn.records.opened_lines import open_lines
 from keras_attn.records.reading import LineReading, Location
 from keras_attn.records.tables import Column, Table
 from keras_attn.white_space import normalize_white_space
@@ -94,7 +96,7 @@ class ImageReading(Generic[T]):
         usual = "\t" if reading.ending(path) == ".tsv" else ","
         quotes = (delimiter or usual) != "\t"
         table = Table(columns, delimiter, quotes, header, usual=usual)
-        with reading.open_lines(path) as lines:
+        with open_lines(path) as lines:
             for number, cells in table.cells(rows, lines):
                 self.where = rows.where
                 yield number, cells
@@ -123,7 +125,7 @@ def load_json(path: Location) -> Any:
     try:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
-        return json.loads(raw.decode(reading.encoding_of(path) or "utf-8-sig"))
+        return json.loads(raw.decode(encoding_of(path) or "utf-8-sig"))
     except (ValueError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(
             f"{os.fspath(path)}: expected one whole JSON value in UTF-8. Received: {error}."

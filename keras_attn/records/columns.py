@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from keras_attn.records.reading import LineReading, Location, chosen_format, open_lines
+from keras_attn.records.opened_lines import open_lines
+from keras_attn.records.reading import LineReading, Location, chosen_format
 from keras_attn.records.tables import Column, Table, check_columns
 
 COLUMN_FORMATS = ("csv", "tsv", "json_lines")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from keras_attn.inputs import listed
 from keras_attn.records.items import Records
+from keras_attn.records.opened_lines import open_lines
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import (
     LineReading,
@@ -19,7 +20,6 @@ from keras_attn.records.reading import (
     existing,
     is_blank,
     is_integer,
-    open_lines,
 )
 from keras_attn.records.splitting import as_count, check_size, draw, together
 from keras_attn.white_space import normalize_white_space

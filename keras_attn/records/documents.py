@@ -15,8 +15,9 @@ from typing import Any
 from keras_attn.inputs import listed
 from keras_attn.records.encodings import EncodedFile
 from keras_attn.records.items import Records
+from keras_attn.records.opened_lines import open_lines
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
-from keras_attn.records.reading import LineReading, Location, ending, is_blank, open_lines
+from keras_attn.records.reading import LineReading, Location, ending, is_blank
 from keras_attn.records.rows import Rows
 from keras_attn.records.splitting import split_by_hash
 from keras_attn.records.texts import Text, read_text, split_text

@@ -13,14 +13,9 @@ from keras_attn.inputs import flattened, listed
 from keras_attn.records.columns import COLUMN_FORMATS, COLUMN_SUFFIXES, read_columns
 from keras_attn.records.items import Records
 from keras_attn.records.labelled_texts import LABELLED_PROBLEMS, label_name
+from keras_attn.records.opened_lines import open_lines
 from keras_attn.records.problems import LineProblem, many
-from keras_attn.records.reading import (
-    LineReading,
-    Location,
-    format_of,
-    is_blank,
-    open_lines,
-)
+from keras_attn.records.reading import LineReading, Location, format_of, is_blank
 from keras_attn.records.rows import Rows
 from keras_attn.records.tables import Column
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from keras_attn.inputs import flattened, listed
 from keras_attn.records.items import Records
+from keras_attn.records.opened_lines import open_lines
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import (
     LineReading,
@@ -17,7 +18,6 @@ from keras_attn.records.reading import (
     existing,
     is_blank,
     is_unicode,
-    open_lines,
 )
 from keras_attn.records.splitting import check_share, split_by_hash
 

@@ -13,16 +13,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from keras_attn.records.opened_lines import is_zip, open_lines, open_member
 from keras_attn.records.pair_reading import Checks, PairReading
 from keras_attn.records.parallel import ParallelText
-from keras_attn.records.reading import (
-    Location,
-    chosen_format,
-    find_file,
-    is_zip,
-    open_lines,
-    open_member,
-)
+from keras_attn.records.reading import Location, chosen_format, find_file
 from keras_attn.records.rows import has_rows
 from keras_attn.records.tables import Column, Table, check_columns
 

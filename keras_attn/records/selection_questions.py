@@ -13,8 +13,9 @@ from keras_attn.inputs import listed
 from keras_attn.records.columns import COLUMN_SUFFIXES, read_columns
 from keras_attn.records.items import Records
 from keras_attn.records.labelled_splits import split_alike
+from keras_attn.records.opened_lines import open_lines
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
-from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
+from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank
 from keras_attn.records.scored_pairs import ScoredPair
 from keras_attn.records.tables import Column
 from keras_attn.text.checks import well_formed

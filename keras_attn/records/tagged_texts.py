@@ -11,8 +11,9 @@ from typing import NamedTuple
 from keras_attn.arrays import scheme_of
 from keras_attn.inputs import listed
 from keras_attn.records.items import Records
+from keras_attn.records.opened_lines import open_lines
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
-from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
+from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank
 from keras_attn.records.splitting import check_share, split_by_hash
 
 _JSON = (".jsonl", ".ndjson", ".json")
