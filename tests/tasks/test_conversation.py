@@ -202,7 +202,11 @@ def test_inputs(talkers, eager):
     assert talker.answer(["Hi.", ("Hi.",), ["Hi."]]) == [talker.answer("Hi.")] * 3
     with pytest.raises(TypeError, match="Expected strings"):
         talker.answer(("Hi.", 7))
-    for other in (None, 5, b"Hi.", {"a": "Hi."}):
+    with pytest.raises(
+        TypeError, match=r"columns, lists of values.*the dict with 'Hi.' of type str"
+    ):
+        talker.answer({"a": "Hi."})
+    for other in (None, 5, b"Hi."):
         with pytest.raises(
             TypeError, match=f"a tuple of strings.*Received: .*{type(other).__name__}"
         ):
