@@ -83,6 +83,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._first_batch = 0
         self._batches = 0
         self._ending_epoch = False
+        self._cut = False  # whether a signal cut off the measuring after an epoch
         self._metrics: list[np.ndarray] | None = None
         self._generators: dict[str, np.ndarray] | None = None
 
@@ -117,6 +118,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """Called by `fit_resumable`."""
         self.interrupted = None
         self._signal = 0
+        self._cut = False
         self._length = len(batches)
         self._data = {
             "seed": batches.seed,
@@ -217,6 +219,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Saves the run at the end of an epoch, and ends it after a signal; called by Keras."""
+        if self._cut:  # the scores may be wrong: their computation swallowed `_Stop`
+            raise _Stop
         self._ending_epoch = False
         self._first_batch = 0
         if self._batches < self._length:  # a callback stopped the training in the epoch
@@ -234,6 +238,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             return
         self.interrupted = number
         if self._ending_epoch:  # measuring takes long, and the file is written
+            self._cut = True
             raise _Stop
 
     def _agree(self) -> None:
@@ -380,7 +385,10 @@ def fit_resumable(
             if epoch < epochs and not (first and model.stop_training):
                 whole = without_autotuning(batches)
                 model.fit(whole, initial_epoch=epoch, epochs=epochs, **settings)
-    except _Stop:
+    except (_Stop, Exception) as error:
+        # What swallowed `_Stop`, as `keras.ops.shape` does on TensorFlow, may fail later.
+        if not isinstance(error, _Stop) and not checkpoint._cut:
+            raise
         for callback in callbacks:
             callback.on_train_end()
         if checkpoint.path.exists():
@@ -401,12 +409,14 @@ def _rest(batches: TokenBatches | TextWindows, first: int) -> Any:
     rest = _RestOfEpoch(batches, first)
     if keras.backend.backend() != "tensorflow":
         return rest
-    # Keras would assume the lengths of the first two batches for all.
+    # Keras infers the shapes from the first two batches of an epoch, not from those of its rest.
     import tensorflow as tf
 
-    signature = keras.tree.map_structure(
-        lambda array: tf.TensorSpec((None,) * array.ndim, array.dtype), rest[0]
-    )
+    def spec(one: np.ndarray, other: np.ndarray) -> Any:
+        lengths = zip(one.shape[1:], other.shape[1:], strict=True)
+        return tf.TensorSpec([None, *(a if a == b else None for a, b in lengths)], one.dtype)
+
+    signature = keras.tree.map_structure(spec, batches[0], batches[1])
     dataset = tf.data.Dataset.from_generator(
         lambda: (rest[i] for i in range(len(rest))), output_signature=signature
     )

@@ -1,5 +1,6 @@
 """Damages to files: of their bytes, and of what their bytes say."""
 
+import copy
 import gzip
 import io
 import json
@@ -88,7 +89,7 @@ def json_of(rng, raw):
         elif rng.random() < 0.2 and type(container[key]) is int:
             container[key] = container[key] * int(rng.choice([2, 1000, 10**9])) + 1
         else:
-            container[key] = VALUES[int(rng.integers(len(VALUES)))]
+            container[key] = copy.deepcopy(VALUES[int(rng.integers(len(VALUES)))])
     return json.dumps(value).encode()
 
 
@@ -153,7 +154,7 @@ def mutated(rng, name, raw, others, trap):
         return gzip.compress(mutated(rng, name, gzip.decompress(raw), others, trap))
     if name.endswith(".safetensors"):
         return safetensors_of(rng, raw)
-    if raw[:1] in (b"{", b"[") and not name.endswith(("jsonl", "toml")):
+    if raw[:1] in (b"{", b"[") and not name.endswith(("jsonl", "toml", "txt")):
         return json_of(rng, raw)
     if name.endswith("jsonl"):
         lines = raw.splitlines()

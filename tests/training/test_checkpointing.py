@@ -1,5 +1,6 @@
 """Runs that are ended anywhere come to what they would have come to."""
 
+import contextlib
 import os
 import signal
 
@@ -254,6 +255,34 @@ def test_measuring_after_an_epoch_is_left_at_once(uninterrupted, tmp_path):
     assert losses == uninterrupted[0]
     for ours, theirs in zip(weights, uninterrupted[1], strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("then", [lambda: None, lambda: 1 / 0], ids=["goes on", "fails"])
+def test_measuring_that_swallows_the_stop(tmp_path, then):
+    """As code with a bare `except`, such as `keras.ops.shape` while TensorFlow traces."""
+
+    class Measuring(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            with contextlib.suppress(BaseException):
+                interrupt()
+            then()
+
+    checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
+    model, batches = make_model(**PLAIN), make_batches()
+    assert not fit_resumable(model, batches, checkpoint, EPOCHS, [Measuring()], verbose=0)
+    assert checkpoint.interrupted == signal.SIGINT
+    assert checkpoint.position == (0, len(batches) - 1)  # measured again
+
+
+def test_errors_after_a_signal_are_raised(tmp_path):
+    class Full(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            interrupt()
+            raise OSError("No space left on device")
+
+    checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
+    with pytest.raises(OSError, match="No space"):
+        fit_resumable(make_model(**PLAIN), make_batches(), checkpoint, 1, [Full()], verbose=0)
 
 
 @pytest.mark.slow
