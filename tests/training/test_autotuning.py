@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attn.batches import TokenBatches
+from keras_attn.batches import EncoderBatches, TextWindows, TokenBatches
 from keras_attn.tasks import TextClassifier
 from keras_attn.training import (
     MaskedCrossEntropy,
@@ -70,6 +70,24 @@ def test_what_our_trainings_read(tuned, tmp_path):
     classifier = TextClassifier.create(texts, data={"vocabulary_size": 30}, model=sizes)
     classifier.fit(texts, epochs=1, verbose=0)
     assert tuned == [False, False]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_the_rest_of_an_epoch_has_the_lengths_of_the_whole(shuffle):
+    """Losses and layers read them: labels (B, 3) of spans stay (B, 3)."""
+    rows = [([2, 7, 3][:n], n) for n in (3, 1, 3, 1, 3)] + [([5] * 6, 6)] * 2
+    spans = np.ones((7, 3), "int32")
+    every = [
+        make()[1],
+        TextWindows(range(9), 0, sequence_length=2, batch_size=2, shuffle=shuffle),
+        EncoderBatches(rows, {"span": spans}, batch_size=2, multiple=2, shuffle=shuffle),
+    ]
+    for batches in every:
+        whole = without_autotuning(batches).get_tf_dataset().element_spec
+        for first in range(1, len(batches)):
+            assert _rest(batches, first).element_spec == whole
+    assert _rest(batches, 1).element_spec[1]["span"].shape.as_list() == [None, 3]
+    assert _rest(batches, 1).element_spec[0]["token_ids"].shape.as_list() == [None, None]
 
 
 def test_other_datasets_and_backends_are_left_alone(monkeypatch):
