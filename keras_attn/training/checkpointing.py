@@ -18,7 +18,8 @@ import numpy as np
 
 from keras_attn.batches import EpochOrder, TextWindows, TokenBatches
 from keras_attn.files import remove_partial_files
-from keras_attn.training.autotuning import untuned, without_autotuning
+from keras_attn.training.autotuning import without_autotuning
+from keras_attn.training.parts_of_epochs import PartOfRun, rest_of_epoch
 from keras_attn.training.processes import greatest, num_processes
 from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.training.state import (
@@ -256,37 +257,6 @@ class _Stop(BaseException):
     """Leaves `fit` immediately, before the end of the epoch."""
 
 
-class _PartOfRun(keras.callbacks.Callback):
-    """Tells all callbacks, including Keras' progress bar, which part of the run this `fit` is.
-
-    Before training begins, Keras passes the same dict of parameters to all callbacks.
-    """
-
-    def __init__(self, epochs: int, first_batch: int):
-        super().__init__()
-        self.epochs = epochs
-        self.first_batch = first_batch
-
-    def set_params(self, params: dict[str, Any]) -> None:
-        params.update(epochs=self.epochs, first_batch=self.first_batch)
-        super().set_params(params)
-
-
-class _RestOfEpoch(keras.utils.PyDataset):
-    """The batches of an epoch from batch `first` on."""
-
-    def __init__(self, batches: TokenBatches | TextWindows, first: int):
-        super().__init__(workers=1)
-        self.batches = batches
-        self.first = first
-
-    def __len__(self) -> int:
-        return len(self.batches) - self.first
-
-    def __getitem__(self, index: int) -> Any:
-        return self.batches[self.first + index]
-
-
 def fit_resumable(
     model: keras.Model,
     batches: TokenBatches | TextWindows,
@@ -378,8 +348,8 @@ def fit_resumable(
         with _Signals(checkpoint):
             if first:
                 batches.set_epoch(epoch)
-                rest = _rest(batches, first)
-                part = {**settings, "callbacks": [_PartOfRun(epochs, first), *watching]}
+                rest = rest_of_epoch(batches, first)
+                part = {**settings, "callbacks": [PartOfRun(epochs, first), *watching]}
                 model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, **part)
                 epoch += 1
             if epoch < epochs and not (first and model.stop_training):
@@ -403,24 +373,6 @@ def end_without_epochs(model: keras.Model, callbacks: Sequence[keras.callbacks.C
     for callback in callbacks:
         callback.set_model(model)
         callback.on_epoch_end(-1, logs)
-
-
-def _rest(batches: TokenBatches | TextWindows, first: int) -> Any:
-    rest = _RestOfEpoch(batches, first)
-    if keras.backend.backend() != "tensorflow":
-        return rest
-    # Keras infers the shapes from the first two batches of an epoch, not from those of its rest.
-    import tensorflow as tf
-
-    def spec(one: np.ndarray, other: np.ndarray) -> Any:
-        lengths = zip(one.shape[1:], other.shape[1:], strict=True)
-        return tf.TensorSpec([None, *(a if a == b else None for a, b in lengths)], one.dtype)
-
-    signature = keras.tree.map_structure(spec, batches[0], batches[1])
-    dataset = tf.data.Dataset.from_generator(
-        lambda: (rest[i] for i in range(len(rest))), output_signature=signature
-    )
-    return untuned(dataset.apply(tf.data.experimental.assert_cardinality(len(rest))).prefetch(2))
 
 
 class _Signals:

@@ -12,7 +12,7 @@ from keras_attn.training import (
     fit_resumable,
     without_autotuning,
 )
-from keras_attn.training.checkpointing import _rest
+from keras_attn.training.parts_of_epochs import rest_of_epoch
 
 
 def make():
@@ -64,7 +64,7 @@ def test_what_our_trainings_read(tuned, tmp_path):
     model, batches = make()
     fit_resumable(model, batches, TrainingCheckpoint(tmp_path / "run.npz"), epochs=1, verbose=0)
     assert tuned == [False]
-    assert _rest(batches, 1).options().autotune.enabled is False
+    assert rest_of_epoch(batches, 1).options().autotune.enabled is False
     sizes = {"model": "bag", "dim": 4, "pair_buckets": 0}
     texts = [("good", "yes"), ("bad", "no"), ("fine", "yes"), ("sad", "no")]
     classifier = TextClassifier.create(texts, data={"vocabulary_size": 30}, model=sizes)
@@ -85,9 +85,9 @@ def test_the_rest_of_an_epoch_has_the_lengths_of_the_whole(shuffle):
     for batches in every:
         whole = without_autotuning(batches).get_tf_dataset().element_spec
         for first in range(1, len(batches)):
-            assert _rest(batches, first).element_spec == whole
-    assert _rest(batches, 1).element_spec[1]["span"].shape.as_list() == [None, 3]
-    assert _rest(batches, 1).element_spec[0]["token_ids"].shape.as_list() == [None, None]
+            assert rest_of_epoch(batches, first).element_spec == whole
+    assert rest_of_epoch(batches, 1).element_spec[1]["span"].shape.as_list() == [None, 3]
+    assert rest_of_epoch(batches, 1).element_spec[0]["token_ids"].shape.as_list() == [None, None]
 
 
 def test_other_datasets_and_backends_are_left_alone(monkeypatch):
