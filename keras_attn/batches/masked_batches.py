@@ -11,7 +11,7 @@ import numpy as np
 from keras_attn.batches.bucketed_batches import BucketedBatches, Layout, Plan
 from keras_attn.batches.bucketing import ceil
 from keras_attn.batches.epochs import check_least
-from keras_attn.batches.masking import draw_masks
+from keras_attn.batches.masking import draw_masks, most_masked
 from keras_attn.batches.sentence_shards import Shard
 from keras_attn.batches.text_chunks import chunk_sentences
 from keras_attn.text.word_piece import WordPieceTokenizer
@@ -168,8 +168,12 @@ class MaskedBatches(BucketedBatches):
         orders = [by_blocks(len(bucket.members), rng) for bucket in self._buckets]
         if self.shuffle:
             owners = rng.permutation(owners)
-        other = np.flatnonzero(owners != owners[0])
-        if len(other):  # Keras takes lengths that differ in the first two batches as varying
+        # Keras takes lengths that differ in the first two batches as varying. Two lengths of rows
+        # may have room for as many masked words, but not the other way around.
+        rooms = [most_masked(bucket.lengths[0], self.masked_share) for bucket in self._buckets]
+        differ = np.array(rooms if len(set(rooms)) > 1 else range(len(rooms)))[owners]
+        other = np.flatnonzero(differ != differ[0])
+        if len(other):
             owners[[1, other[0]]] = owners[[other[0], 1]]
         number = np.zeros(len(owners), "int64")
         for b, count in enumerate(counts):

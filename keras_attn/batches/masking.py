@@ -23,6 +23,11 @@ class Masks(NamedTuple):
     """`(B, M)` float32: 1 for masked words, 0 for padding."""
 
 
+def most_masked(width: int, share: float) -> int:
+    """The number M of masked positions that rows of a width have room for."""
+    return int(np.ceil(share * width))
+
+
 def draw_masks(
     ids: np.ndarray,
     maskable: np.ndarray,
@@ -41,7 +46,7 @@ def draw_masks(
     as fit into that number of tokens, or one word that fits into `M = ceil(share * T)` tokens.
     """
     width = ids.shape[1]
-    most = int(np.ceil(share * width))
+    most = most_masked(width, share)
     counts = maskable.sum(axis=1)
     wanted = np.clip(np.round(share * counts), 1, most).astype("int64")
     wanted = np.minimum(wanted, counts)[:, None]

@@ -84,7 +84,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._first_batch = 0
         self._batches = 0
         self._ending_epoch = False
-        self._cut = False  # whether a signal cut off the measuring after an epoch
         self._metrics: list[np.ndarray] | None = None
         self._generators: dict[str, np.ndarray] | None = None
 
@@ -119,7 +118,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """Called by `fit_resumable`."""
         self.interrupted = None
         self._signal = 0
-        self._cut = False
+        self._ending_epoch = False
         self._length = len(batches)
         self._data = {
             "seed": batches.seed,
@@ -220,8 +219,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Saves the run at the end of an epoch, and ends it after a signal; called by Keras."""
-        if self._cut:  # the scores may be wrong: their computation swallowed `_Stop`
-            raise _Stop
         self._ending_epoch = False
         self._first_batch = 0
         if self._batches < self._length:  # a callback stopped the training in the epoch
@@ -238,8 +235,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if num_processes() > 1:
             return
         self.interrupted = number
-        if self._ending_epoch:  # measuring takes long, and the file is written
-            self._cut = True
+        # Measuring takes long, and the file is written. But while TensorFlow traces a function,
+        # `keras.ops.shape` would swallow the exception, and the function would fail.
+        if self._ending_epoch and not _traces():
             raise _Stop
 
     def _agree(self) -> None:
@@ -251,6 +249,14 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         received, batches = greatest([self._signal, int((self._batches - before) / seconds)])
         self._agreed = (self._batches + max(1, batches), self._batches, time.monotonic())
         self.interrupted = received or None
+
+
+def _traces() -> bool:
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return not tf.executing_eagerly()
 
 
 class _Stop(BaseException):
@@ -355,10 +361,7 @@ def fit_resumable(
             if epoch < epochs and not (first and model.stop_training):
                 whole = without_autotuning(batches)
                 model.fit(whole, initial_epoch=epoch, epochs=epochs, **settings)
-    except (_Stop, Exception) as error:
-        # What swallowed `_Stop`, as `keras.ops.shape` does on TensorFlow, may fail later.
-        if not isinstance(error, _Stop) and not checkpoint._cut:
-            raise
+    except _Stop:
         for callback in callbacks:
             callback.on_train_end()
         if checkpoint.path.exists():

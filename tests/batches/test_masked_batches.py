@@ -189,6 +189,22 @@ def test_an_epoch_follows_from_the_seed():
     assert all((values(still[i]) == before[i]).all() for i in range(len(still)))
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_lengths_that_vary_differ_in_the_first_two_batches(shuffle):
+    """Rows of 32 and 34 tokens have room for 5 and 6 masked words, those of 36 for 6."""
+    documents = [[[FIRST + d % 9] * (d % 14), [FIRST] * 20] for d in range(1, 120) if d % 14]
+    shards = [make_shard(documents)]
+    settings = {"max_length": 36, "multiple": 2, "batch_size": 4, "shuffle": shuffle}
+    batches = MaskedBatches(shards, TOKENIZER, **settings)
+    rooms = {length: int(np.ceil(0.15 * length)) for (_, length) in batches.shapes}
+    assert 1 < len(set(rooms.values())) < len(rooms)
+    for epoch in range(20):
+        batches.set_epoch(epoch)
+        (one, masks, _), (other, others, _) = batches[0], batches[1]
+        assert one["token_ids"].shape[1] != other["token_ids"].shape[1]
+        assert masks["masked_words"].shape[1] != others["masked_words"].shape[1]
+
+
 def test_masks_are_drawn_anew_in_each_epoch():
     """Rows of one length: which places are masked depends on what is drawn alone."""
     shard = make_shard([[[FIRST] * 22] for _ in range(16)])
