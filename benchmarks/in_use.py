@@ -8,7 +8,8 @@ trained ones), and the translator of the package. Each figure is from a process 
 
 - `first`: seconds of a new process until the first result, of the clock and of the processor, with
   the parts: Keras with its backend, this package, loading, and the first result. Then those of the
-  second result.
+  second result. On JAX once more, in a second process that finds the compiled programs of a first
+  one in a folder (`KEPT_PROGRAMS`).
 - `threads`: texts a second of one loaded task that 1, 2, 4 and 16 threads call at once, each call
   with 32 texts, and each operation of the backend in one thread. All threads get what one gets.
 - `calls`: the memory after 1,000, 2,000, 5,000 and 10,000 calls with texts of all lengths, batches
@@ -35,6 +36,8 @@ CLASSIFIER, TRANSLATOR = "classifier", "home-assistant-en-de"
 THREADS, CALLS = (1, 2, 4, 16), (1000, 2000, 5000, 10000)
 ROWS, LISTS = 32, 16
 ONE_THREAD = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+KEPT_PROGRAMS = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+"""With `JAX_COMPILATION_CACHE_DIR`: JAX keeps all programs, not only those of over a second."""
 
 
 def first(name: str, place: str) -> list[tuple[str, float, float]]:
@@ -101,9 +104,13 @@ def calls(name: str, place: str) -> Iterator[tuple[int, float]]:
             yield number, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measured(what: str, name: str, place: str, backend: str) -> list[list[Any]]:
-    """The figures of a child process."""
+def measured(
+    what: str, name: str, place: str, backend: str, programs: str | None = None
+) -> list[list[Any]]:
+    """The figures of a child process; `programs` is a folder for those that JAX compiles."""
     environment = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    if programs:
+        environment |= {**KEPT_PROGRAMS, "JAX_COMPILATION_CACHE_DIR": programs}
     if what == "threads":
         environment |= dict.fromkeys(ONE_THREAD, "1")
     done = subprocess.run(
@@ -139,8 +146,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 place = str(file) if name == CLASSIFIER else name
                 for backend in args.backend:
                     found = measured(what, name, place, backend)
-                    texts = [_cell(row) for row in found]
-                    print(f"| {what} | {name} | {backend} | {' | '.join(texts)} |", flush=True)
+                    _show(what, name, backend, found)
+                    if (what, backend) == ("first", "jax"):
+                        programs = str(Path(folder) / f"programs_{name}")
+                        for _ in range(2):
+                            found = measured(what, name, place, backend, programs)
+                        _show(what, name, "jax, programs kept", found)
+
+
+def _show(what: str, name: str, backend: str, found: Sequence[Sequence[Any]]) -> None:
+    """Prints a row of the table."""
+    print(f"| {what} | {name} | {backend} | {' | '.join(map(_cell, found))} |", flush=True)
 
 
 def _cell(row: Sequence[Any]) -> str:
