@@ -1,7 +1,7 @@
 """Chunked dot-product attention, with memory linear in the length."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import keras
@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_attn.hints import Size, Tensor
 from keras_attn.ops.chunk_ranges import ChunkRanges
-from keras_attn.ops.derivatives import first_derivatives_only, with_pullback
+from keras_attn.ops.derivatives import custom_gradient, first_derivatives_only, with_pullback
 from keras_attn.ops.loops import repeated, stacked, start_of
 from keras_attn.ops.masks import MASKED, not_hidden
 from keras_attn.ops.score_options import ScoreOptions, pair_positions, softcap
@@ -90,23 +90,22 @@ def chunked_attention(
             arguments.append(ops.reshape(ops.cast(options.sinks, precise), (K, N // K)))
         if options.of_positions:
             positions = tuple(in_groups(x) for x in pair_positions(query, key, options))
-    blocks = _Blocks(
+    common = _Blocks(
         sizes=(size_q, size_k),
         chunks=(chunks_q, chunks_k),
         lengths=(T, S),
         padded=_differ(padded[1], S),
-        mask=None if mask is None else in_groups(mask),
         causal=use_causal_mask,
-        key_lengths=key_lengths,
         window=sliding_window,
         dtype=precise,
         sink_tokens=sink_tokens,
         options=options or ScoreOptions(),
-        positions=positions,
     )
+    constants = (None if mask is None else in_groups(mask)), key_lengths, positions
 
-    @ops.custom_gradient
-    def attend(*given):
+    def attend(*every):
+        *given, seen, of_keys, of_pairs = every
+        blocks = replace(common, mask=seen, key_lengths=of_keys, positions=of_pairs)
         # Without it an eager tape would keep all that is computed inside.
         arguments = [ops.stop_gradient(x) for x in given]
         context, maxima, sums = blocks.contexts(**dict(zip(names, arguments, strict=True)))
@@ -122,7 +121,8 @@ def chunked_attention(
         # Not `context` itself: on PyTorch that would be a reference cycle.
         return ops.stop_gradient(context), gradients
 
-    context = ops.reshape(attend(*arguments), (chunks_q, -1, K, N // K, size_q, Hv))
+    attended = custom_gradient(attend, *constants)(*arguments)
+    context = ops.reshape(attended, (chunks_q, -1, K, N // K, size_q, Hv))
     context = ops.transpose(context, (1, 0, 4, 2, 3, 5))
     context = ops.cast(ops.reshape(context, (-1, padded[0], N, Hv)), value.dtype)
     return context[:, :T] if _differ(padded[0], T) else context
@@ -137,8 +137,8 @@ class _Blocks(ChunkRanges):
     `(b, K or 1, G or 1, T or 1, S or 1)`.
     """
 
-    mask: Tensor | None
     dtype: str
+    mask: Tensor | None = None
     options: ScoreOptions = field(default_factory=ScoreOptions)
     positions: tuple[Tensor, ...] | None = None
 

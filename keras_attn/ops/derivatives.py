@@ -9,6 +9,33 @@ from keras import ops
 from keras_attn.hints import Tensor
 
 
+def custom_gradient(function: Callable[..., tuple[Any, Callable]], *constants: Any) -> Callable:
+    """Returns `ops.custom_gradient` of a function that also needs constants, which may be None.
+
+    `function(*tensors, *constants)` returns its value and the function that maps the gradient of
+    the value to the gradients of the tensors. The result is a function of the tensors. Constants,
+    such as masks and labels, get no gradient.
+
+    On JAX, the constants become arguments: `jax.checkpoint` and `jax.lax.scan` trace the function
+    again when the tracers that it closes over are gone.
+    """
+    if keras.backend.backend() != "jax":
+        return ops.custom_gradient(lambda *tensors: function(*tensors, *constants))
+
+    @ops.custom_gradient
+    def of_all(*arguments: Any) -> tuple[Any, Callable]:
+        value, pull = function(*arguments)
+
+        def gradients(upstream: Tensor) -> tuple[Any, ...]:
+            found = pull(upstream)
+            found = found if isinstance(found, tuple) else (found,)
+            return (*found, *(None for _ in constants))
+
+        return value, gradients
+
+    return lambda *tensors: of_all(*tensors, *constants)
+
+
 def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
     """Returns `x`, whose derivative raises an error.
 

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.hints import Tensor
+from keras_attn.ops.derivatives import custom_gradient
 from keras_attn.ops.masks import dtypes_are_guessed
 
 
@@ -84,8 +85,7 @@ def token_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float =
     labels = ops.cast(ops.where(known, labels, ops.zeros_like(labels)), "int32")
     labels = ops.expand_dims(labels, -1)  # (B, T, 1)
 
-    @ops.custom_gradient
-    def losses(z: Tensor):
+    def losses(z: Tensor, labels: Tensor):
         loss = ops.logsumexp(z, axis=-1)
         loss = loss - (1.0 - label_smoothing) * ops.squeeze(
             ops.take_along_axis(z, labels, axis=-1), -1
@@ -102,4 +102,4 @@ def token_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float =
 
         return loss, grad
 
-    return ops.where(known, losses(logits), float("nan"))
+    return ops.where(known, custom_gradient(losses, labels)(logits), float("nan"))

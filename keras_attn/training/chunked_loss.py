@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.hints import Size, Tensor
-from keras_attn.ops.derivatives import first_derivatives_only
+from keras_attn.ops.derivatives import custom_gradient, first_derivatives_only
 from keras_attn.ops.loops import repeated
 
 SECOND_DERIVATIVE = (
@@ -45,7 +45,7 @@ def linear_cross_entropy(
         kernel: Kernel of the last layer, `(V, D)`.
         labels: Labels y, integers `(N,)`. A label that is not in 0 ... V - 1 and has a weight other
             than 0 makes the loss NaN.
-        weights: Weights w of the tokens, floats `(N,)`.
+        weights: Weights w of the tokens, floats `(N,)`. They get no gradient.
         label_smoothing: Smoothing e, at least 0 and below 1.
         bias: Bias of the last layer, `(V,)`, or None.
         chunk_size: Maximum number of tokens at a time. If None, as many as have about 4 million
@@ -89,9 +89,9 @@ def linear_cross_entropy(
     largest = ops.max(ops.abs(weights))
     largest = ops.where(largest > 0, largest, 1.0)
 
-    def parts(i: Size, h: Tensor, k: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    def parts(i: Size, h: Tensor, k: Tensor, b: Tensor, *of_tokens: Tensor) -> tuple[Tensor, ...]:
         """The hidden vectors, labels, weights, float32 logits and their logsumexp of chunk i."""
-        rows, y, w = (ops.take(t, i, axis=0) for t in (h, labels, weights))
+        rows, y, w = (ops.take(t, i, axis=0) for t in (h, *of_tokens))
         z = ops.cast(ops.matmul(rows, ops.transpose(k)), "float32") + b
         return rows, ops.expand_dims(y, 1), w, z, ops.logsumexp(z, axis=-1)
 
@@ -109,18 +109,19 @@ def linear_cross_entropy(
         h, k, b = prepared(h, k, b)
 
         def turn(i: Size, carry: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return (carry[0] + loss_of(*parts(i, h, k, b)[1:]),)
+            return (carry[0] + loss_of(*parts(i, h, k, b, labels, weights)[1:]),)
 
         return repeated(0, number, turn, (ops.zeros(()),))[0]
 
-    @ops.custom_gradient
-    def with_gradient(h: Tensor, k: Tensor, b: Tensor):
+    def with_gradient(
+        h: Tensor, k: Tensor, b: Tensor, labels: Tensor, weights: Tensor, largest: Tensor
+    ):
         inputs, dtypes = prepared(h, k, b), (h.dtype, k.dtype, b.dtype)
         classes = ops.arange(V, dtype="int32")
 
         def turn(i: Size, carry: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             loss, of_hidden, of_kernel, of_bias = carry
-            rows, y, w, z, total = parts(i, *inputs)
+            rows, y, w, z, total = parts(i, *inputs, labels, weights)
             p = ops.exp(z - ops.expand_dims(total, 1))
             chosen = ops.where(ops.equal(classes, y), 1.0 - label_smoothing, 0.0)
             # Shares of the largest weight: a weight itself, one of all tokens' sum, would leave
@@ -157,6 +158,7 @@ def linear_cross_entropy(
         return loss, gradients
 
     bias = ops.zeros((V,)) if bias is None else bias
-    function = with_gradient if gradient else without_gradient
+    constants = labels, weights, largest
+    function = custom_gradient(with_gradient, *constants) if gradient else without_gradient
     loss = function(*map(ops.convert_to_tensor, (hidden, kernel, bias)))
     return ops.where(wrong, float("nan"), loss)
