@@ -424,6 +424,19 @@ def check_empty(case: LayerCase) -> None:
             assert np.isfinite(numpy(output)).all()
 
 
+def check_no_rows(case: LayerCase) -> None:
+    """A batch without rows gives outputs without rows."""
+    if case.loops:  # Keras' recurrent cells cannot, on TensorFlow
+        return
+    layer, arrays = case.layer(), case.arrays()
+    for whole, empty in zip(
+        tree.flatten(case(layer, arrays)),
+        tree.flatten(case(layer, {name: x[:0] for name, x in arrays.items()})),
+        strict=True,
+    ):
+        assert empty.shape == (0, *whole.shape[1:])
+
+
 def check_lost_masks(case: LayerCase) -> None:
     """A functional model whose masks were lost before they arrived is not built."""
     if not case.hides:
@@ -591,6 +604,7 @@ CHECKS: dict[str, Callable] = {
     "padding": check_padding,
     "dirty_padding": check_dirty_padding,
     "empty": check_empty,
+    "no_rows": check_no_rows,
     "lost_masks": check_lost_masks,
     "scores": check_scores,
     "causal": check_causal,

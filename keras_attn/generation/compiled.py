@@ -126,7 +126,8 @@ class CompiledFunction:
         # Not every backend can loop over no rows: run with one row and drop it.
         rows = len(ids)
         if rows == 0:
-            ids, *more = (np.zeros((1, *given.shape[1:]), given.dtype) for given in (ids, *more))
+            ids = np.zeros((1, *ids.shape[1:]), ids.dtype)
+            more = [np.ones((1, *x.shape[1:]), x.dtype) for x in more]  # some must be above 0
         outputs = run(ids.astype(self.dtype), max_length, *more)
         outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
         return keras.tree.map_structure(lambda t: t[:0], outputs) if rows == 0 else outputs

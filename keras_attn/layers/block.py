@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_attn.hints import Activation, Tensor
 from keras_attn.layers.activations import activation as get_activation
@@ -227,7 +228,8 @@ class TransformerBlock(DenseLayer):
         output, extra = sublayer(x if norm is None or not self.normalize_first else norm(x))
         if output_norm is not None:
             output = output_norm(output)
-        x = x + self.dropout_layer(output, training=training)
+        # Not `+`: the summands have two dtypes if the norms have a policy of their own.
+        x = ops.add(x, self.dropout_layer(output, training=training))
         return (x if norm is None or self.normalize_first else norm(x)), extra
 
     def _feed_forward(self, x: Tensor, training: bool | None) -> Tensor:

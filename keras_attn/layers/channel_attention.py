@@ -9,6 +9,7 @@ from keras import ops
 from keras_attn.hints import Activation, Initializer, Shape, Tensor
 from keras_attn.layers.image_layer import ImageGate
 from keras_attn.layers.masked_layer import check_positive, cloned
+from keras_attn.ops.summaries import maximum_over
 
 POOLS = ("average", "max")
 
@@ -120,7 +121,7 @@ class ChannelAttention(ImageGate):
             if pool == "average":
                 pooled = ops.mean(x, axis=self.axes)
             else:
-                pooled = ops.max(x, axis=self.axes)
+                pooled = maximum_over(x, self.axes)
             logits.append(self.output_dense(self.hidden_dense(pooled)))
         gates = ops.cast(ops.sigmoid(sum(logits[1:], logits[0])), x.dtype)
         output = x * ops.expand_dims(gates, self.axes)

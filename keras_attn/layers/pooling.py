@@ -9,6 +9,7 @@ from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_rank, sequence_mask
 from keras_attn.ops import summarize
 from keras_attn.ops.precision import wide_dtype
+from keras_attn.ops.summaries import maximum_over
 
 COMBINERS = ("mean", "sqrtn")
 
@@ -133,10 +134,10 @@ class MaskedMaxPooling(PoolingLayer):
 
     def _pool(self, x: Tensor, mask: Tensor | None):
         if mask is None:
-            return ops.max(x, axis=1)
+            return maximum_over(x, 1)
         # The lowest number, since -inf may give NaN gradients.
         lowest = -65504.0 if ops.dtype(x) == "float16" else -3e38
-        highest = ops.max(ops.where(ops.expand_dims(mask, 2), x, lowest), axis=1)
+        highest = maximum_over(ops.where(ops.expand_dims(mask, 2), x, lowest), 1)
         any_token = ops.any(mask, axis=1, keepdims=True)
         return ops.where(any_token, highest, ops.zeros_like(highest))
 

@@ -8,6 +8,7 @@ from keras import ops
 from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.image_layer import ImageGate
 from keras_attn.layers.masked_layer import check_positive, cloned
+from keras_attn.ops.summaries import maximum_over
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -96,7 +97,7 @@ class SpatialAttention(ImageGate):
     def call(self, x: Tensor, *, return_attention_scores: bool = False):
         """Multiplies each position of `x` `(B, H, W, C)` by its gate."""
         average = ops.mean(x, axis=self.channel_axis)
-        maps = ops.stack([average, ops.max(x, axis=self.channel_axis)], axis=-1)
+        maps = ops.stack([average, maximum_over(x, self.channel_axis)], axis=-1)
         gates = ops.cast(ops.sigmoid(self.convolution(maps)), x.dtype)
         gates = ops.squeeze(gates, axis=-1)
         output = x * ops.expand_dims(gates, self.channel_axis)

@@ -64,3 +64,8 @@ def _picked(x: Tensor, one: Tensor) -> Tensor:
 def _weighted(x: Tensor, weights: Tensor) -> Tensor:
     weights = ops.cast(ops.expand_dims(weights, 1), x.dtype)
     return ops.squeeze(ops.matmul(weights, x), axis=1)
+
+
+def maximum_over(x: Tensor, axis: int | tuple[int, ...]) -> Tensor:
+    """The maximum over axes that are not the batch; Keras refuses it for an empty batch."""
+    return (ops.sum if x.shape[0] == 0 else ops.max)(x, axis=axis)

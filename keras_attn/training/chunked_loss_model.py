@@ -96,8 +96,8 @@ class ChunkedLossModel(keras.Model):
             The loss, a float32 scalar.
 
         Raises:
-            ValueError: If the model was compiled with another loss or with metrics, or if the
-                labels are not integers or have the wrong shape.
+            ValueError: If the model was compiled with another loss, with `loss_weights` or with
+                metrics, or if the labels are not integers or have the wrong shape.
         """
         if not isinstance(self.loss, MaskedCrossEntropy):
             raise ValueError(
@@ -109,6 +109,12 @@ class ChunkedLossModel(keras.Model):
                 "A ChunkedLossModel does not support metrics, because they would need all "
                 "logits. Compile it without `metrics` and `weighted_metrics`, and evaluate "
                 "the original model."
+            )
+        if self._compile_loss._user_loss_weights is not None:
+            raise ValueError(
+                "A ChunkedLossModel does not support loss_weights. Received: "
+                f"compile(loss_weights={self._compile_loss._user_loss_weights!r}). Compile it "
+                "without them, and scale the learning rate or `sample_weight` instead."
             )
         labels = ops.convert_to_tensor(y)
         if "int" not in ops.dtype(labels) and dtypes_are_guessed():
@@ -183,10 +189,12 @@ def _last_layer(model: keras.Model) -> tuple[Any, Any]:
     is_dense = isinstance(layer, keras.layers.Dense) and (
         layer.activation is keras.activations.linear and not layer.lora_enabled
     )
-    if not (is_embedding or is_dense) or _is_quantized(layer):
+    left_out = _is_quantized(layer) or layer.activity_regularizer is not None
+    if not (is_embedding or is_dense) or left_out:
         raise ValueError(
             "The logits of `model` must come from a TokenEmbedding with `reverse=True` and "
             "without `logit_softcap`, or from a Dense without activation. The layer must not "
-            f"be quantized or have LoRA. Received: {type(layer).__name__} {layer.name!r}."
+            "be quantized, have LoRA or have an activity regularizer. Received: "
+            f"{type(layer).__name__} {layer.name!r}."
         )
     return layer, arguments.keras_tensors[0]

@@ -20,8 +20,8 @@ def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
     large part of a training step on a CPU. The class, the config, the variables and the saved files
     of the optimizer do not change. The results are equal up to rounding.
 
-    The function has no effect on JAX and PyTorch, under `tf.distribute` with several replicas, and
-    with `amsgrad`. The `fit` methods of tasks call it.
+    The function has no effect on JAX and PyTorch, under `tf.distribute` with several replicas, with
+    `amsgrad`, and for subclasses with their own `update_step`. The `fit` methods of tasks call it.
 
     Args:
         optimizer: A `keras.optimizers.Adam` or `AdamW` that has not been used yet. It is changed in
@@ -45,6 +45,8 @@ def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
     if not isinstance(optimizer, keras.optimizers.Adam):
         raise TypeError(f"Expected Adam or AdamW. Received: {type(optimizer).__name__}.")
     if keras.backend.backend() != "tensorflow" or optimizer.amsgrad or replicas() > 1:
+        return
+    if type(optimizer).update_step is not keras.optimizers.Adam.update_step:
         return
     import tensorflow as tf
 

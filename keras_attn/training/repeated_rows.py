@@ -37,6 +37,8 @@ def sum_repeated_rows(optimizer: keras.optimizers.Optimizer) -> None:
         return
     import tensorflow as tf
 
+    # A LossScaleOptimizer clips with the optimizer inside.
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     clip = optimizer._clip_gradients
 
     def clip_sums(gradients: Sequence[Any]) -> Sequence[Any]:

@@ -119,6 +119,24 @@ def test_samples_of_each_row_are_those_of_the_reference():
         assert len(traces) == 1
 
 
+def test_no_rows_of_numbers_that_must_be_above_zero(monkeypatch):
+    """Where functions are not compiled, as on PyTorch, the numbers are checked in each call."""
+    monkeypatch.setattr(CompiledFunction, "_tensorflow", CompiledFunction._eager)
+    table = ops.convert_to_tensor(tables(1, V))
+
+    def run(ids, length, temperature):
+        return sample(
+            TableDecoder(), ids, None, table, max_length=length, end_id=END, seed=1,
+            temperature=temperature,
+        )  # fmt: skip
+
+    compiled = CompiledFunction(run, [])
+    assert compiled(np.full((1, 1), START), 3, np.ones(1)).tokens.shape == (1, 3)
+    assert compiled(np.full((0, 1), START), 3, np.ones(0)).tokens.shape == (0, 3)
+    with pytest.raises(ValueError, match="temperature"):
+        compiled(np.full((1, 1), START), 3, np.zeros(1))
+
+
 @pytest.mark.slow
 def test_parts_take_numbers_when_they_begin():
     """What `sample` draws, from functions that are compiled for all values."""

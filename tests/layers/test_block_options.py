@@ -378,3 +378,20 @@ def test_sublayers_of_a_block_with_a_seed_drop_other_places():
     ]
     seeds = [tuple(np.asarray(generator.state)) for generator in generators]
     assert len(set(seeds)) == 3
+
+
+@pytest.mark.parametrize("normalize_first", [True, False])
+def test_norms_with_a_policy_of_their_own(normalize_first):
+    """Float32 norms of a bfloat16 block: the summands of a residual connection have two dtypes."""
+    policy = keras.dtype_policies.DTypePolicyMap("mixed_bfloat16")
+    policy[".*norm"] = keras.dtype_policies.DTypePolicy("float32")
+    found = []
+    for dtype in (policy, "float32"):
+        keras.utils.set_random_seed(0)
+        block = layers.TransformerEncoderBlock(
+            N, intermediate_dim=F, normalize_first=normalize_first, dtype=dtype, name="block"
+        )
+        found.append(np.asarray(keras.ops.cast(block(normal(B, T, D)), "float32")))
+        dtypes = {block.self_attention_norm.compute_dtype, block.feed_forward_norm.compute_dtype}
+        assert dtypes == {"float32"}
+    np.testing.assert_allclose(*found, atol=0.05)

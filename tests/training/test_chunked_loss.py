@@ -278,8 +278,11 @@ def test_what_cannot_be_chunked():
     ids = keras.Input((None,), dtype="int32")
     x = TokenEmbedding(40, 16)(ids)
     activated = keras.Model(ids, keras.layers.Dense(40, activation="softmax")(x))
+    penalty = keras.regularizers.L2(0.1)
+    penalized = keras.Model(ids, keras.layers.Dense(40, activity_regularizer=penalty)(x))
     for model, error, message in [
         (activated, ValueError, "Received: Dense"),
+        (penalized, ValueError, "activity regularizer. Received: Dense"),
         (keras.Model(ids, x), ValueError, "Received: TokenEmbedding"),
         (keras.Model(ids, [x, x]), ValueError, "one output.*Received: 2"),
         (keras.layers.Dense(3), TypeError, "functional keras.Model.*Received: Dense"),
@@ -295,6 +298,10 @@ def test_what_cannot_be_chunked():
     chunked.compile("adam", MaskedCrossEntropy(), metrics=[Perplexity()], jit_compile=False)
     with pytest.raises(ValueError, match="does not support metrics"):
         chunked.fit(batches(), verbose=0)
+    weighted = ChunkedLossModel(shared())
+    weighted.compile("adam", MaskedCrossEntropy(), loss_weights=[3.0], jit_compile=False)
+    with pytest.raises(ValueError, match=r"does not support loss_weights.*\[3\.0\]"):
+        weighted.fit(batches(), verbose=0)
 
 
 @pytest.mark.slow

@@ -49,6 +49,20 @@ def test_it_is_the_adam_of_keras(name, settings):
     assert optimizer.get_config().keys() == other.get_config().keys()
 
 
+def test_the_step_of_a_subclass_is_kept():
+    class Ascent(keras.optimizers.Adam):
+        def update_step(self, gradient, variable, learning_rate):
+            super().update_step(-gradient, variable, learning_rate)
+
+    found = []
+    for change in (lambda optimizer: None, fuse_adam):
+        optimizer = Ascent(0.05)
+        change(optimizer)
+        found.append(trained(optimizer, fresh()))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_float64_equals_the_formula():
     optimizer = keras.optimizers.Adam(0.05)
     fuse_adam(optimizer)

@@ -38,6 +38,15 @@ def test_adam_by_hand():
     np.testing.assert_allclose(trained(optimizer), expected, rtol=1e-5)
 
 
+def test_a_scaled_loss():
+    """The optimizer inside clips, and gets the gradients."""
+    inner = keras.optimizers.Adam(0.1)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=1.0)
+    sum_repeated_rows(optimizer)
+    expected = [adam_by_hand([2.0, 0.5]), 0.0, adam_by_hand([3.0, 1.0])]
+    np.testing.assert_allclose(trained(optimizer), expected, rtol=1e-5)
+
+
 def test_keras_alone_squares_each_place():
     """What `sum_repeated_rows` is for; when this fails, Keras has mended it."""
     found = trained(keras.optimizers.Adam(0.1))
