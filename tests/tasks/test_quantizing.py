@@ -198,3 +198,31 @@ def test_exported_generators(tmp_path):
     task.export(tmp_path / "model")
     outputs = served(tmp_path / "model", prompt=["to be"], seed=[3], num_characters=9)
     assert outputs["text"] == task.generate(["to be"], 9, seed=[3])
+
+
+def test_integer_weights_are_not_trained(tmp_path):
+    examples = classification.EXAMPLES
+    bag = {"model": "bag", "dim": 8, "pair_buckets": 0}
+    classifier = TextClassifier(BytePairTokenizer.train(["good"], 259), ["bad", "good"], model=bag)
+    classifier.quantize(filters=lambda layer: layer.name != "head")
+    classifier.fit([("a", "bad"), ("b", "good")], tune="head", verbose=0)  # the head has floats
+    with pytest.raises(ValueError, match=r"int8 cannot be trained.*'embedding.*quantize it again"):
+        classifier.fit(examples, run_dir=tmp_path / "run")
+    assert [path.name for path in tmp_path.glob("run/*")] == [".lock"]
+    classifier.quantize()
+    for tune in ("all", "head", "head_first"):
+        with pytest.raises(ValueError, match="'head'"):
+            classifier.fit(examples, tune=tune)
+
+
+@pytest.mark.slow
+def test_lora_beside_integer_weights():
+    examples = classification.EXAMPLES
+    sizes = {"model": "bert", "dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
+    data = {"vocabulary_size": 270, "max_length": 16}
+    classifier = TextClassifier.create(examples, data=data, model=sizes).quantize()
+    before = classifier.predict_probabilities(["good"])
+    with pytest.raises(ValueError, match="'head'"):
+        classifier.fit(examples, tune="head_first", lora_rank=2, epochs=1)
+    classifier.fit(examples, lora_rank=2, epochs=2, learning_rate=0.05, verbose=0)
+    assert np.abs(classifier.predict_probabilities(["good"]) - before).max() > 1e-3

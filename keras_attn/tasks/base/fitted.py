@@ -35,6 +35,7 @@ from keras_attn.tasks.base.fine_tuning import (
     refuse_adapter,
 )
 from keras_attn.tasks.base.measured import Measured
+from keras_attn.tasks.base.quantizing import refuse_quantized
 from keras_attn.tasks.base.run_folder import (
     CHECKPOINT,
     join_run,
@@ -239,8 +240,8 @@ class Fitted(Measured[Given]):
 
         Raises:
             TypeError: If a setting is unknown or has the wrong type.
-            ValueError: If a setting is out of range, the examples have the wrong form, or the
-                folder contains a run with other settings or data.
+            ValueError: If a setting is out of range, the examples have the wrong form, weights to
+                be trained are quantized, or the folder contains a run with other settings or data.
             OSError: If the folder cannot be written to, the disk is full, or another process is
                 training in the folder.
         """
@@ -340,6 +341,7 @@ class Fitted(Measured[Given]):
         callbacks: Sequence[keras.callbacks.Callback],
         watched: bool = False,
     ) -> TrainingRun:
+        refuse_quantized(self.model, training)
         self._verbose = verbose
         sections = {**self._parts, "model": self._choice(), "training": training}
         if self._created:

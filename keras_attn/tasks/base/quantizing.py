@@ -6,6 +6,8 @@ from typing import Any
 import keras
 
 from keras_attn.adapt import quantize
+from keras_attn.adapt.lora import with_lora
+from keras_attn.layers.quantization import quantized_sublayers, sublayers
 
 
 class Quantizable:
@@ -33,8 +35,9 @@ class Quantizable:
         the int8 mode of `keras.layers.Dense.quantize`. Embeddings have a scale for each
         token, which is also used in a tied output product. Norms, biases, convolutions and
         recurrent cells remain floats, because Keras has no int8 for them. docs/speed.md lists the
-        effects on speed. Quantize after training, because int8 weights cannot be trained. `save`,
-        `load`, `export` and decoding work as before, with similar outputs.
+        effects on speed. Quantize after training, because int8 weights cannot be trained: `fit`
+        refuses them, except with LoRA. `save`, `load`, `export` and decoding work as before, with
+        similar outputs.
 
         Args:
             mode: `"int8"`, or Keras' `"int4"` or `"float8"`.
@@ -56,3 +59,27 @@ class Quantizable:
         whole, *others = self._models()
         quantize(whole, mode, filters, others)
         return self
+
+
+def refuse_quantized(model: keras.Model, training: Any) -> None:
+    """Raises a ValueError if a training would change integer weights, which cannot be trained.
+
+    Beside LoRA, such weights remain as they are; `tune="head"` changes only the head.
+    """
+    tune = getattr(training, "tune", "all")
+    only_head = tune == "head" or getattr(training, "lora_rank", 0) or with_lora(model)
+    modes = {path: how["mode"] for path, how in quantized_sublayers(model).items()}
+    refused = [
+        path
+        for path, layer in sublayers(model)
+        if modes.get(path, "float8") != "float8"
+        and layer.trainable
+        and (not only_head or (path == "head" and tune != "all"))
+    ]
+    if refused:
+        raise ValueError(
+            f"Expected a task with float weights, because those of {modes[refused[0]]} cannot be "
+            f"trained. Received: {model.name!r}, whose layers {refused[:5]} are quantized. Train "
+            "the task that is not quantized, and quantize it again afterwards; or train only "
+            "LoRA (`lora_rank`), if the task has this setting and its head is not tuned by itself."
+        )
