@@ -235,7 +235,7 @@ class _Handlers:
         model = served.model
         _check(body, "instances", "inputs", "parameters")
         rows, by_rows = model.rows(body)
-        results = await served.worker.rows(rows, model.parameters(body))
+        results = await served.worker.rows(*model.seeded(rows, model.parameters(body)))
         if by_rows:
             return {"predictions": results}, len(rows)
         first = results[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -133,6 +134,7 @@ class Chat:
             value = given.get(name, 0)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise bad(f"a number as `{name}`", shown(value))
+        drawn = {"seed": self.task.own_use.get("seed", secrets.randbelow(2**31))}
         made: dict[str, Any] = {name: given[name] for name in numbers if name in given}
         if isinstance(self.task, Talker):
             if most is not None or "stop" in given:
@@ -143,9 +145,8 @@ class Chat:
                 )  # fmt: skip
             if made.get("temperature", 0) == 0:
                 return {"search": "beam"}
-            return {"search": "sample", **made}
-        if made.get("temperature") == 0:
-            made = {"top_k": 1}
+            return {"search": "sample", **drawn, **made}
+        made = {"top_k": 1} if made.get("temperature") == 0 else {**drawn, **made}
         stops = given.get("stop", [])
         stops = [stops] if isinstance(stops, str) else stops
         if (

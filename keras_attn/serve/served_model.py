@@ -7,14 +7,16 @@ import binascii
 import dataclasses
 import json
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_attn.generation.noise import seeds_of
 from keras_attn.serve.problems import RequestProblem
 from keras_attn.settings import Option
-from keras_attn.tasks import Explanation, Task
+from keras_attn.tasks import Explanation, Task, TextGenerator
 from keras_attn.tasks.base.calls import options_for
 
 _FIELDS = {
@@ -48,6 +50,19 @@ class Field(NamedTuple):
     kind: str
     """`"text"`, `"picture"` (the bytes of a file, as base64) or `"turns"` (strings)."""
     optional: bool = False
+
+
+class SeededRow(NamedTuple):
+    """A row with the seed of its sample, which is drawn alike in any batch.
+
+    Example:
+
+    >>> SeededRow("to be", 7).seed
+    7
+    """
+
+    row: object
+    seed: int
 
 
 class ServedModel:
@@ -106,7 +121,8 @@ class ServedModel:
                 {
                     "name": name,
                     "kind": "choice" if option.choices else option.kind.__name__,
-                    "default": plain(own.get(name, option.default)),
+                    # A seed is drawn for each request.
+                    "default": plain(own.get(name, None if name == "seed" else option.default)),
                     "choices": list(option.choices or ()),
                     "help": option.help,
                 }
@@ -184,6 +200,29 @@ class ServedModel:
             raise RequestProblem(400, str(error)) from error
         return given
 
+    def seeded(
+        self, rows: list[object], settings: Mapping[str, object]
+    ) -> tuple[list[object], dict[str, object]]:
+        """Gives the samples of a request their seeds, independent of other requests.
+
+        Args:
+            rows: The rows of the request.
+            settings: Its settings. Without a `seed`, one is drawn, unless the task has its own.
+
+        Returns:
+            The rows and settings for `predict`. If the seeds of a task depend on the positions of
+            rows, the rows are of class `SeededRow`.
+        """
+        use = self.task.used(settings)
+        search = getattr(use, "search", "beam" if getattr(use, "beams", None) else "sample")
+        if "seed" not in self.settings or search != "sample":
+            return rows, dict(settings)
+        own = {"seed": self.task.own_use.get("seed", secrets.randbelow(2**31)), **settings}
+        if not isinstance(self.task, TextGenerator):
+            return rows, own
+        seeds = seeds_of(own.pop("seed"), len(rows)).tolist()
+        return [SeededRow(row, seed) for row, seed in zip(rows, seeds, strict=True)], own
+
     def small_row(self) -> object:
         """Returns a small row in the form that `predict` of the task accepts."""
         values = {"text": "a", "turns": ["a"], "picture": {"b64": _PIXEL}}
@@ -194,6 +233,8 @@ class ServedModel:
 
     def predict(self, rows: list[object], settings: dict[str, object]) -> list[object]:
         """Returns the prediction for each row as a JSON value, or as a dict of named values."""
+        if seeds := [row.seed for row in rows if isinstance(row, SeededRow)]:
+            rows, settings = [row.row for row in rows], {**settings, "seed": seeds}
         return [self._prediction(result) for result in self.task.predict(rows, **settings)]
 
     def _prediction(self, result: object) -> object:

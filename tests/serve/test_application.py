@@ -12,9 +12,11 @@ from starlette.testclient import TestClient
 from keras_attn.fields import Signature, Together
 from keras_attn.serve import Limits, application
 from keras_attn.serve.problems import RequestProblem
+from keras_attn.serve.served_model import ServedModel
 from keras_attn.serve.worker import Worker
 from keras_attn.settings import Settings, setting
-from keras_attn.tasks import Explanation, Task
+from keras_attn.tasks import Explanation, Task, TextGenerator
+from keras_attn.text import CharacterTokenizer
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,22 @@ def test_rows_of_requests_are_computed_together(task):
     worker.stop()
     with pytest.raises(RequestProblem, match="Too many"):
         asyncio.run(worker.rows(["a"]))
+
+
+def test_samples_of_requests_depend_on_their_seeds_alone():
+    """They are those of `predict`, in a batch with the rows of other requests too."""
+    generator = TextGenerator(CharacterTokenizer.train(["to be"]), model={"units": 4, "dim": 4})
+    model = ServedModel("g", generator)
+    settings = {"num_characters": 8, "seed": 1}
+    rows, left = model.seeded(["to", "be"], settings)
+    others, also_left = model.seeded(["be"], {**settings, "seed": 2})
+    assert left == also_left == {"num_characters": 8}  # computed together
+    found = model.predict(others + rows[::-1], left)
+    assert found[:0:-1] == generator.predict(["to", "be"], **settings)
+    drawn = [model.seeded(["to"], {})[0][0].seed for _ in range(4)]
+    assert len(set(drawn)) == 4
+    assert model.seeded(["to"], {"beams": 2}) == (["to"], {"beams": 2})
+    assert model.described()["settings"][-1]["default"] is None
 
 
 def test_a_bad_row_fails_for_itself_only(task):

@@ -45,6 +45,17 @@ def test_the_answer_is_that_of_the_task(client, tasks):
     assert drawn["content"] == expected
 
 
+def test_without_a_seed_each_answer_is_drawn_anew(client):
+    for model, more in (("talk", {"temperature": 9.0}), ("write", {"max_tokens": 20})):
+        answers = [chat(client, model=model, **more).json() for _ in range(6)]
+        assert len({answer["choices"][0]["message"]["content"] for answer in answers}) > 1, model
+    asked = {"instances": [["Hi."]], "parameters": {"search": "sample", "temperature": 9.0}}
+    answers = {client.post("/v1/models/talk:predict", json=asked).text for _ in range(6)}
+    assert len(answers) > 1
+    asked["parameters"]["seed"] = 1
+    assert len({client.post("/v1/models/talk:predict", json=asked).text for _ in range(6)}) == 1
+
+
 def test_a_text_is_continued_and_streamed(client, tasks):
     asked = {"model": "write", "max_tokens": 90, "seed": 7, "temperature": 0.5}
     whole = chat(client, **asked).json()
