@@ -30,7 +30,7 @@ from keras_attn.tasks.base.task_run import TrainingRun
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import column
 from keras_attn.tasks.families.encoder_settings import EncoderTokenizer
-from keras_attn.tasks.families.frozen_head import HeadTraining
+from keras_attn.tasks.families.frozen_head import HeadTraining, change_outputs
 from keras_attn.tasks.families.text_rows_task import TextRowsData, TextRowsTask
 from keras_attn.tasks.families.use_settings import BootstrapTest, WeighedUse
 from keras_attn.text.registry import tokenizer_name
@@ -158,9 +158,10 @@ class TextRegressor(TextRowsTask):
         prediction = mean + deviation * model(text)
         interval   = prediction - margin  to  prediction + margin
 
-    The model learns standardized numbers, `(y - mean) / deviation` of the training numbers. The
-    margin comes from split conformal prediction on the development texts; see `calibrate`. `.model`
-    is the plain Keras model from the ids of B texts to their standardized numbers, `(B, 1)`.
+    The model learns standardized numbers, `(y - mean) / deviation` of the training numbers; `fit`
+    with other numbers learns theirs and scales the output layer accordingly. The margin comes from
+    split conformal prediction on the development texts; see `calibrate`. `.model` is the plain
+    Keras model from the ids of B texts to their standardized numbers, `(B, 1)`.
 
     Args:
         tokenizer: A `BytePairTokenizer`, `SentencePieceTokenizer`, `WordPieceTokenizer` or
@@ -255,15 +256,25 @@ class TextRegressor(TextRowsTask):
                 f"{len(numbers):,}. If another column has the numbers, name it with `number` "
                 "(--number)."
             )
-        spread: dict[str, Any] = {
-            "mean": float(numbers.mean()),
-            "deviation": float(numbers.std()),
-            "median": float(np.median(numbers)),
-            "pairs": checked[0].second is not None,
-        }
+        spread: dict[str, Any] = {**_spread(numbers), "pairs": checked[0].second is not None}
         return cls.begin_with(
             checked, data, model, lambda tokenizer: RegressionLearned(tokenizer, **spread)
         )
+
+    def learn_from(self, examples: Sequence[NumberedText]) -> None:
+        """Learns the mean, deviation and median of the training numbers. If the regressor has
+        others, its output layer is scaled so that predictions do not change.
+
+        Equal numbers have no deviation; the former one is kept.
+        """
+        former = self.learned
+        spread = _spread(np.array([x.number for x in self.checked(examples)]))
+        spread["deviation"] = spread["deviation"] or former.deviation
+        if any(getattr(former, name) != value for name, value in spread.items()):
+            factor = former.deviation / spread["deviation"]
+            offset = (former.mean - spread["mean"]) / spread["deviation"]
+            self.relearn(**spread)
+            change_outputs(self.model.get_layer("head"), factor, offset)
 
     def token_classes(self, examples: Sequence[NumberedText]) -> np.ndarray:
         """Returns an int32 array `(n,)`, from which token weights are initialized: 1 for each text
@@ -513,3 +524,9 @@ class TextRegressor(TextRowsTask):
         the mean and the deviation of the training numbers."""
         learned = self.learned
         return super().export_tolerance * max(1.0, learned.deviation, abs(learned.mean))
+
+
+def _spread(numbers: np.ndarray) -> dict[str, float]:
+    """The mean, deviation and median of numbers."""
+    median = float(np.median(numbers))
+    return {"mean": float(numbers.mean()), "deviation": float(numbers.std()), "median": median}
