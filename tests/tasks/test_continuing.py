@@ -16,6 +16,7 @@ from test_copies import same, shift
 
 from keras_attn.tasks import EntailmentClassifier, TextClassifier
 from keras_attn.tasks.base import task_file
+from keras_attn.text import WordPieceTokenizer
 
 # Examples of a new run, and settings that the saved task does not decide.
 NEW = {
@@ -112,6 +113,36 @@ def test_an_encoder_gets_a_new_head_for_other_labels(tmp_path):
     other = TextClassifier.create([("film", "good"), ("book", "new")], data=data)
     assert {name.split("/")[0] for name in other.loaded.new} == {"head"}
     assert other.class_names == ("good", "new")
+
+
+@pytest.mark.slow
+def test_rows_are_as_long_as_those_of_the_backbone(tmp_path):
+    """If the new run says nothing else, with the old labels and with new ones."""
+    place = short_encoder(tmp_path)
+    for labels in ("good", "bad"), ("good", "new"):
+        examples = list(zip(("film", "book"), labels, strict=True))
+        assert TextClassifier.create(examples, data={"backbone": place}).data.max_length == 8
+    shorter = TextClassifier.create(examples, data={"backbone": place, "max_length": 6})
+    assert shorter.data.max_length == 6
+
+
+def test_rows_longer_than_the_positions_of_the_backbone(tmp_path):
+    data = {"backbone": short_encoder(tmp_path), "max_length": 9}
+    with pytest.raises(ValueError, match=r"^Expected a `max_length` of at most 8.*Received: 9\. U"):
+        TextClassifier.create([("film", "good"), ("book", "bad")], data=data)
+
+
+def short_encoder(tmp_path):
+    """The file of a classifier with 8 positions."""
+    sizes = {"model": "bert", "dim": 4, "num_layers": 1, "num_heads": 1, "intermediate_dim": 4}
+    made = TextClassifier(
+        WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "film"]),
+        ["bad", "good"],
+        model=sizes,
+        data={"max_length": 8},
+    )
+    made.save(tmp_path / "former.task")
+    return str(tmp_path / "former.task")
 
 
 @pytest.mark.quick("model")

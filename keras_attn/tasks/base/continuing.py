@@ -45,11 +45,19 @@ def _chosen(task: type[Saved], config: Mapping[str, Any], chosen: Choice) -> Cho
 
 
 def with_brought(task: type[Saved], data: Any) -> Any:
-    """Returns data settings, in which a saved task sets the vocabulary and number of answers."""
-    if isinstance(data, BackboneData) or not continues(task, data):
-        return data  # it refuses such settings beside a backbone
-    saved = config_of(data.backbone, task.__name__)["data"]
+    """Returns data settings, in which a saved task sets the vocabulary and number of answers, and
+    `max_length` if it is not given."""
+    if not continues(task, data):
+        return data
+    config = config_of(data.backbone, task.__name__)
+    saved = config["data"]
     own = {field.name: field.default for field in dataclasses.fields(data)}
+    if "max_length" in own and data.max_length == own["max_length"]:
+        data = dataclasses.replace(data, max_length=saved["max_length"])
+    elif "max_length" in own:
+        _check_length(task, data, config["model"])
+    if isinstance(data, BackboneData):
+        return data  # it refuses the other settings beside a backbone
     brought = {name: saved[name] for name in _BROUGHT if name in own and name in saved}
     for name, value in brought.items():
         given = getattr(data, name)
@@ -59,6 +67,18 @@ def with_brought(task: type[Saved], data: Any) -> Any:
                 f"Received: {given!r}. Leave it out."
             )
     return dataclasses.replace(data, **brought)
+
+
+def _check_length(task: type[Saved], data: Any, model: Mapping[str, Any]) -> None:
+    """Raises a ValueError if the saved model has fewer positions than `max_length`."""
+    positions = model.get("sequence_length")
+    limited = getattr(task.kinds[model[task.kinds.key]], "has_positions", True)
+    if positions and limited and data.max_length > positions:
+        raise ValueError(
+            f"Expected a `max_length` of at most {positions}, the number of positions of the "
+            f"backbone {data.backbone}. Received: {data.max_length}. Use max_length={positions} "
+            "(--max-length), or leave it out."
+        )
 
 
 def check_new_head(task: type[Saved], data: BackboneStart, saved: Any) -> None:
