@@ -16,12 +16,15 @@ from keras_attn.records.rows import Rows, has_rows, shown_columns
 T = TypeVar("T")
 
 _NOT_UTF8 = "is not UTF-8"
+_SKIP = ", or leave them out with on_error='skip' (--on-error skip)"
 
 
 class LineReading:
     """Base class of readers, which collects the problems of a file."""
 
     kinds: Mapping[str, str] = PROBLEMS
+    skips = True
+    """Whether bad lines can be left out, by a setting `on_error`."""
 
     def __init__(
         self, where: Location, on_error: str = "error", kinds: Mapping[str, str] | None = None
@@ -168,7 +171,7 @@ class LineReading:
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "
                 f"{self.bad_lines:,} of {self.lines:,} {self.unit}s without: {described}. "
-                f"Correct them, or leave them out with on_error='skip' (--on-error skip).{save}"
+                f"Correct them{_SKIP * self.skips}.{save}"
             )
         if not found:
             why = f": {described}" if described else ""

@@ -20,6 +20,8 @@ Record = dict[str, Any]
 class InputReading(LineReading):
     """Reads the inputs of a task, each of which is a text or a list of texts."""
 
+    skips = False  # each row gets a prediction
+
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
         """Returns a string, or a list: the words of a sentence or the turns of a conversation."""
         is_list = isinstance(value, list) and all(isinstance(part, str) for part in value)

@@ -236,6 +236,14 @@ def classifier():
     return TextClassifier.create(FRAME, **NAMED, data=DATA, model=MODEL)
 
 
+@pytest.mark.parametrize("verb", ["predict", "explain"])
+def test_unknown_settings_are_refused_before_a_table_is_read(classifier, verb):
+    with pytest.raises(TypeError, match="Unknown setting `on_error`"):
+        getattr(classifier, verb)({"review": ["a", None]}, on_error="skip")
+    with pytest.raises(ValueError, match=r"'review' has no value\)\. Correct them\.$"):
+        getattr(classifier, verb)({"review": ["a", None]})
+
+
 @pytest.mark.slow
 def test_a_table_from_beginning_to_end(classifier):
     """The names of the columns stay with the task; labels that are integers are names."""

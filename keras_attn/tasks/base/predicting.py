@@ -164,8 +164,8 @@ class Predicting(Fitted[Given], Exported):
     def predict(self, *inputs: Any, **settings: Any) -> Any:
         """Predicts the outputs for one input or a list of inputs, as the hook `results` does."""
         columns = self.taken_from(settings, inputs=True)
-        given = self.read_asked(inputs[0], columns)
         use, more = self._parted("predict", settings)
+        given = self.read_asked(inputs[0], columns)
         one = self.is_one(given)
         asked = self.asked([given] if one else given)
         found = self.results(asked, use, **more) if asked else []
@@ -201,8 +201,8 @@ class Predicting(Fitted[Given], Exported):
     def explain(self, *inputs: Any, **settings: Any) -> Any:
         """Explains the predictions for one input or a list of inputs with the hook `explained`."""
         columns = self.taken_from(settings, inputs=True)
-        given = self.read_asked(inputs[0], columns)
         use, more = self._parted("explain", settings)
+        given = self.read_asked(inputs[0], columns)
         one = self.is_one(given)
         found = self.explained(self.asked([given] if one else given), use, **more)
         return found[0] if one and isinstance(found, list) else found
