@@ -215,9 +215,10 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @property
     def unknown_below(self) -> Threshold | None:
-        """The score and the threshold for texts of no class; None if there is no threshold."""
+        """The score and the threshold for texts of no class; None if there is no threshold, or if
+        `unknown` is empty, as it may be in a task that continues from another one."""
         learned = self.learned
-        if not learned.unknown_score:
+        if not (self.unknown and learned.unknown_score):
             return None
         return Threshold(learned.unknown_score, learned.unknown_below)
 

@@ -184,6 +184,21 @@ def test_the_saved_model_gives_the_label_of_no_class(knows, tmp_path):
     assert [x.decode() for x in served["label"].numpy()] == expected
 
 
+def test_without_unknown_no_threshold_is_left(tmp_path):
+    """A classifier that continues from one with a threshold gives only the names of classes."""
+    learned = {"unknown_score": "logit", "unknown_below": 9.0}
+    named = TOKENIZERS["byte_pair"], ["bad", "good"]
+    former = TextClassifier(*named, **learned, model=BAG, data={"unknown": "none"})
+    former.save(tmp_path / "former.task")
+    data = {"backbone": str(tmp_path / "former.task")}
+    plain = TextClassifier.create(EXAMPLES, data=data)
+    renamed = TextClassifier.create(EXAMPLES, data={**data, "unknown": "other"})
+    assert (former.unknown_below, plain.unknown_below) == (("logit", 9.0), None)
+    logits = np.array([[1.0, 2.0]], "float32")
+    found = [x.decided({"logits": logits, "probabilities": logits}) for x in (plain, renamed)]
+    assert [int(x["label"][0]) for x in found] == [1, 2]
+
+
 def test_no_development_text_of_no_class():
     task = TextClassifier.create(EXAMPLES, model=BAG, data={"unknown": "none"})
     for dev in (EXAMPLES, None):
