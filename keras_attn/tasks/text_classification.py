@@ -320,6 +320,11 @@ class TextClassifier(ClassTask, TextRowsTask):
         indices of classes `(n,)` or, if a text may have several labels, `(n, C)` of 0 and 1."""
         return self.numbers_of(examples)
 
+    def forget(self) -> None:
+        """Resets the temperature to 1, and forgets all thresholds."""
+        super().forget()
+        self.relearn(thresholds=(), unknown_score="", unknown_below=0.0)
+
     def decide(self, dev: Sequence[object], few: bool) -> list[str]:
         """Chooses thresholds with development texts; called after training.
 

@@ -231,6 +231,37 @@ def test_thresholds_of_several_labels():
         assert f1_score(labels[:, c], p[:, c] >= found[c]) == pytest.approx(best)
 
 
+def several(**learned):
+    tokenizer = TOKENIZERS["byte_pair"]
+    return TextClassifier(tokenizer, ["bad", "good"], True, **learned, model=BAG)
+
+
+def test_thresholds_of_an_earlier_fit_are_forgotten(tmp_path):
+    """Few development texts leave 0.5, and the scores in training are those of 0.5."""
+    task = several(temperature=3.0, thresholds=(0.1, 0.9))
+    task.save(tmp_path / "x.task")
+    loaded = TextClassifier.load(tmp_path / "x.task")
+    assert (loaded.temperature, *loaded.thresholds) == (3.0, 0.1, 0.9)
+    assert "too few" in loaded.finish(EXAMPLES[:4], loaded.Training())
+    assert (loaded.temperature, *loaded.thresholds) == (1.0, 0.5, 0.5)
+
+
+@pytest.mark.slow
+def test_a_run_scores_without_thresholds_of_an_earlier_one(monkeypatch):
+    seen, scorer = [], TextClassifier.scorer
+
+    def watched(self, dev, training):
+        score = scorer(self, dev, training)
+        return lambda model: seen.append((self.temperature, *self.thresholds)) or score(model)
+
+    monkeypatch.setattr(TextClassifier, "scorer", watched)
+    task = several(temperature=3.0, thresholds=(0.1, 0.9))
+    with eagerly():
+        task.fit(EXAMPLES, EXAMPLES, epochs=1, verbose=0)
+    assert seen == [(1.0, 0.5, 0.5)]
+    assert task.learned.thresholds and task.temperature != 1
+
+
 @pytest.mark.parametrize(
     "model",
     [

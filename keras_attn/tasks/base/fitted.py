@@ -380,6 +380,7 @@ class Fitted(Measured[Given]):
             self._optimizer = self.model.optimizer
         if run_dir is None or not (run_dir / CHECKPOINT).exists():
             self.prepare(examples, held, training, log)
+        self.forget()
         with memory_of_training():
             run = run_training(
                 self,

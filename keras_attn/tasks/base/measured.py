@@ -169,6 +169,10 @@ class Measured(Constructed[Given]):
             log: Function that is called with a line of text about each step.
         """
 
+    def forget(self) -> None:
+        """Resets what `finish` chose at the end of an earlier run; called before the first epoch of
+        a new or resumed run. By default, does nothing."""
+
     def finish(self, dev: Given | tuple[()], training: Any) -> str:
         """Completes a training run after its last epoch, for example by calibration.
 

@@ -203,6 +203,10 @@ class ClassTask(ClassPredictions):
         `(n, C)`; None without `class_weight`."""
         return example_weights(targets, self.class_names, training.class_weight)
 
+    def forget(self) -> None:
+        """Resets the temperature to 1; subclasses also reset what `decide` chose."""
+        self.temperature = 1.0
+
     def finish(self, dev: Sequence[object], training: ClassTraining) -> str:
         """Fits the temperature to at least 30 development examples, and chooses thresholds.
 
@@ -210,7 +214,7 @@ class ClassTask(ClassPredictions):
         the thresholds.
         """
         if len(dev) < FEWEST_FOR_TEMPERATURE:
-            self.temperature = 1.0
+            self.forget()
             few = f"{len(dev)} development {self.examples_are}"
             return "; ".join(
                 [f"temperature 1, because {few} are too few to fit it", *self.decide(dev, True)]
