@@ -264,9 +264,12 @@ class QuestionAnswerer(WindowedTask):
         return [*dict.fromkeys(q.text for q in examples), *(q.question for q in examples)]
 
     @classmethod
-    def has_labels_of(cls, learned: AnswerLearned, examples: Any) -> bool:
-        """Whether all examples have answers, or the saved task learned to predict "no answer"."""
-        return learned.unanswerable or all(q.answers for q in cls.checked(examples))
+    def unlike(cls, learned: AnswerLearned, examples: Any, data: Any) -> str:
+        """Returns that some examples have no answer, if the saved task did not learn to predict "no
+        answer"; empty otherwise."""
+        if learned.unanswerable or all(q.answers for q in cls.checked(examples)):
+            return ""
+        return "questions without an answer"
 
     @classmethod
     def learn_beside(

@@ -34,6 +34,7 @@ from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.reading import Location
 from keras_attn.records.tagged_texts import checked_tagged, warn_of_unknown
 from keras_attn.settings import setting, with_defaults
+from keras_attn.tasks.base.continuing import lacking
 from keras_attn.tasks.base.fine_tuning import EncoderTraining
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.base.training_settings import default_epochs
@@ -253,10 +254,10 @@ class Tagger(WindowedTask):
         return (" ".join(text.words) for text in examples)
 
     @classmethod
-    def has_labels_of(cls, learned: TaggingLearned, examples: Any) -> bool:
-        """Whether the labels of a saved tagger include all labels of the examples."""
-        found = cls.learn_beside(learned.tokenizer, cls.checked(examples), cls.Data())
-        return set(found.labels) <= set(learned.labels)
+    def unlike(cls, learned: TaggingLearned, examples: Any, data: Any) -> str:
+        """Returns which labels of the examples a saved tagger lacks; empty if none."""
+        found = cls.learn_beside(learned.tokenizer, cls.checked(examples), data)
+        return lacking(found.labels, learned.labels)
 
     @classmethod
     def learn_beside(

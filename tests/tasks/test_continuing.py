@@ -95,13 +95,25 @@ def test_a_run_that_continues_a_model_is_resumed(tmp_path):
     assert 0 < max(moved) < 0.01
 
 
+FILMS = [("a film", "good"), ("a book", "bad")]
+
+
 @pytest.mark.slow
 def test_other_labels_need_an_encoder(tmp_path):
     _, data = classifier(tmp_path)
     with pytest.raises(
-        ValueError, match=r"Expected texts with labels that the backbone has: .*bad"
+        ValueError, match=r"like those of the backbone: .*bad, good.* it lacks: 'new'\. Use such"
     ):
         TextClassifier.create([("a film", "good"), ("a book", "new")], data=data)
+
+
+def test_the_label_of_no_class_is_not_one_that_a_backbone_lacks(tmp_path):
+    _, data = classifier(tmp_path)
+    task = TextClassifier.create([*FILMS, ("zebra", "none")], data={**data, "unknown": "none"})
+    assert (task.class_names, task.unknown) == (("bad", "good"), "none")
+    assert not task.loaded.new
+    with pytest.raises(ValueError, match="Received: its class 'good' as the label `unknown`"):
+        TextClassifier.create([*FILMS, ("zebra", "ugly")], data={**data, "unknown": "good"})
 
 
 @pytest.mark.slow

@@ -171,14 +171,16 @@ class Constructed(Saved, Tabular, Generic[Given]):
         return Beginning(cls.learn(examples, data), model)
 
     @classmethod
-    def has_labels_of(cls, learned: Any, examples: Any) -> bool:
-        """Whether the learned values of a saved task include all labels of the examples.
+    def unlike(cls, learned: Any, examples: Any, data: Any) -> str:
+        """Returns how examples differ from those of a saved task, such as `"labels that it lacks:
+        'new'"`; empty if the task can continue with them.
 
         Args:
-            learned: The learned values, an instance of `Learned`.
+            learned: The learned values of the saved task, an instance of `Learned`.
             examples: Training examples.
+            data: The new settings, of class `Data`.
         """
-        return True
+        return ""
 
     def model_sizes(self) -> dict[str, Any]:
         """Returns the sizes of the model that `learned` and `data` determine, keyed by their names
@@ -287,9 +289,10 @@ class Constructed(Saved, Tabular, Generic[Given]):
         examples = read_twice(examples, cls.examples_are)
         if continues(cls, data):
             task = continued(cls, data, model, dtype, parts)
-            if cls.has_labels_of(task.learned, examples):
+            unlike = cls.unlike(task.learned, examples, data)
+            if not unlike:
                 return task
-            check_new_head(cls, data, task)
+            check_new_head(cls, data, task, unlike)
         task = cls.begun(cls.begin(examples, data, model, dtype, **parts), data, dtype)
         task.created(examples)
         return task

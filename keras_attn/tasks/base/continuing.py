@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +81,24 @@ def _check_length(task: type[Saved], data: Any, model: Mapping[str, Any]) -> Non
         )
 
 
-def check_new_head(task: type[Saved], data: BackboneStart, saved: Any) -> None:
-    """Raises a ValueError if a saved task without an encoder lacks labels of the examples.
+def lacking(names: Iterable[str], known: Iterable[str]) -> str:
+    """Returns which names are not among the known labels, for `unlike`; empty if all are."""
+    known = set(known)
+    missing = [repr(name) for name in names if name not in known]
+    more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+    return f"labels that it lacks: {', '.join(missing[:5])}{more}" if missing else ""
+
+
+def check_new_head(task: type[Saved], data: BackboneStart, saved: Any, unlike: str) -> None:
+    """Raises a ValueError if a saved task without an encoder cannot continue with the examples.
 
     A task with an encoder gets a new head instead.
     """
     if isinstance(data, BackboneData) and task.kinds.name_of(saved.config) in ENCODERS:
         return
     raise ValueError(
-        f"Expected {task.examples_are} with labels that the backbone has: {saved!r}. Received: "
-        "other labels. Use examples with these labels, or train a new model without `backbone`."
+        f"Expected {task.examples_are} like those of the backbone: {saved!r}. Received: {unlike}. "
+        f"Use such {task.examples_are}, or train a new model without `backbone`."
     )
 
 

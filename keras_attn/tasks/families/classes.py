@@ -14,6 +14,7 @@ from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit
 from keras_attn.metrics.unknown import evaluate_unknown
 from keras_attn.records.class_labels import class_names_of, label_numbers
 from keras_attn.settings import Settings
+from keras_attn.tasks.base.continuing import lacking
 from keras_attn.tasks.base.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.base.task_run import Scored, TrainingRun
 from keras_attn.tasks.families.class_predictions import ClassLearned, ClassPredictions
@@ -43,10 +44,15 @@ class ClassTask(ClassPredictions):
     continues = True
 
     @classmethod
-    def has_labels_of(cls, learned: ClassLearned, examples: Any) -> bool:
-        """Whether the classes of a saved classifier include all classes of the examples."""
-        names = class_names_of(cls.labels_of(cls.checked(examples)))
-        return set(names) <= set(learned.class_names)
+    def unlike(cls, learned: ClassLearned, examples: Any, data: Any) -> str:
+        """Returns which labels of the examples, other than `unknown`, a saved classifier lacks, or
+        that `unknown` is one of its classes; empty otherwise."""
+        unknown = getattr(data, "unknown", "")
+        if unknown in learned.class_names:
+            return f"its class {unknown!r} as the label `unknown` of no class"
+        labels = cls.labels_of(cls.checked(examples))
+        names = class_names_of([x for x in labels if not unknown or x != unknown])
+        return lacking(names, learned.class_names)
 
     def of_classes(self, examples: Sequence[Any]) -> list[Any]:
         """Returns checked examples, without those whose label is `unknown`."""
