@@ -41,7 +41,12 @@ from keras_attn.tasks.families.data_settings import (
 )  # fmt: skip
 from keras_attn.tasks.families.frozen_head import HeadTraining
 from keras_attn.tasks.families.text_rows_task import TextRowsData, TextRowsTask
-from keras_attn.tasks.families.unknown import Threshold, UnknownTexts, choose_threshold
+from keras_attn.tasks.families.unknown import (
+    Threshold,
+    UnknownTexts,
+    check_one_label,
+    choose_threshold,
+)
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
 from keras_attn.text import tokenizer_name
 
@@ -66,6 +71,11 @@ class TextClassificationData(UnknownTexts, TextRowsData):
         "separator between several labels of a text; empty if each text has one label",
         steps=READ,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.label_separator:
+            check_one_label(self.unknown, f"`label_separator` {self.label_separator!r}")
 
 
 @dataclass(frozen=True)
@@ -305,8 +315,11 @@ class TextClassifier(ClassTask, TextRowsTask):
         """Returns the `Beginning` of a new classifier: tokenizer, classes and model."""
         checked = cls.checked(examples)
         labels = [x.label for x in checked if not data.unknown or x.label != data.unknown]
+        multi_label = any(not isinstance(label, str) for label in labels)
+        if multi_label:
+            check_one_label(data.unknown)
         settings: dict[str, Any] = {
-            "multi_label": any(not isinstance(label, str) for label in labels),
+            "multi_label": multi_label,
             "pairs": checked[0].second is not None,
         }
 

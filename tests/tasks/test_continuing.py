@@ -96,6 +96,7 @@ def test_a_run_that_continues_a_model_is_resumed(tmp_path):
 
 
 FILMS = [("a film", "good"), ("a book", "bad")]
+SMALL = {"model": "bag", "dim": 4, "pair_buckets": 0}
 
 
 @pytest.mark.slow
@@ -108,7 +109,7 @@ def test_other_labels_need_an_encoder(tmp_path):
 
 
 def test_the_label_of_no_class_is_not_one_that_a_backbone_lacks(tmp_path):
-    _, data = classifier(tmp_path)
+    _, data = classifier(tmp_path, SMALL)
     task = TextClassifier.create([*FILMS, ("zebra", "none")], data={**data, "unknown": "none"})
     assert (task.class_names, task.unknown) == (("bad", "good"), "none")
     assert not task.loaded.new

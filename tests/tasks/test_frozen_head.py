@@ -231,9 +231,25 @@ def test_thresholds_of_several_labels():
         assert f1_score(labels[:, c], p[:, c] >= found[c]) == pytest.approx(best)
 
 
-def several(**learned):
+def several(data=None, **learned):
     tokenizer = TOKENIZERS["byte_pair"]
-    return TextClassifier(tokenizer, ["bad", "good"], True, **learned, model=BAG)
+    return TextClassifier(tokenizer, ["bad", "good"], True, **learned, model=BAG, data=data)
+
+
+def test_several_labels_and_texts_of_no_class():
+    """The settings, the examples and the classifier say it before anything is trained."""
+    data, lists = {"unknown": "none"}, [(text, (label,)) for text, label in EXAMPLES]
+    expected = "Expected one label for each text.*Received: 'none' with "
+    with pytest.raises(
+        ValueError, match=expected + r"`label_separator` '\|'\. Leave `unknown` out"
+    ):
+        TextClassificationData(label_separator="|", **data)
+    several_labels = expected + "texts with several labels"
+    for examples in ([*lists, *NONE], [*lists, ("zebra", ("none",))]):
+        with pytest.raises(ValueError, match=several_labels):
+            TextClassifier.create(examples, data=data, model=BAG)
+    with pytest.raises(ValueError, match=several_labels):
+        several(data).fit(lists, lists, verbose=0)
 
 
 def test_thresholds_of_an_earlier_fit_are_forgotten(tmp_path):

@@ -25,6 +25,7 @@ from keras_attn.tasks.families.class_weights import (
     warn_of_imbalance,
     weights_of_classes,
 )
+from keras_attn.tasks.families.unknown import check_one_label
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
 from keras_attn.training import WeightedBinaryCrossentropy, num_data_shards
 
@@ -56,6 +57,8 @@ class ClassTask(ClassPredictions):
 
     def of_classes(self, examples: Sequence[Any]) -> list[Any]:
         """Returns checked examples, without those whose label is `unknown`."""
+        if self.multi_label:
+            check_one_label(self.unknown)
         labels = self.labels_of(examples) if self.unknown else [None] * len(examples)
         pairs = zip(examples, labels, strict=True)
         return [x for x, label in pairs if label is None or label != self.unknown]

@@ -31,6 +31,19 @@ class UnknownTexts(Settings):
     )  # fmt: skip
 
 
+def check_one_label(unknown: str, several: str = "texts with several labels") -> None:
+    """Raises a ValueError if the label `unknown` is given although texts may have several labels.
+
+    A text that belongs to no class has no label then.
+    """
+    if unknown:
+        raise ValueError(
+            "Expected one label for each text with `unknown` (--unknown). Received: "
+            f"{unknown!r} with {several}. Leave `unknown` out: a text that belongs to no class "
+            "has no label."
+        )
+
+
 class Threshold(NamedTuple):
     """A score, and the threshold below which a text belongs to no class."""
 
