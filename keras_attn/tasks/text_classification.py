@@ -309,17 +309,26 @@ class TextClassifier(ClassTask, TextRowsTask):
         return checked_labelled(examples)
 
     @classmethod
+    def unlike(
+        cls, learned: TextClassificationLearned, examples: Any, data: TextClassificationData
+    ) -> str:
+        """Returns whether examples are pairs, have several labels, or have labels that a saved
+        classifier lacks; empty if the classifier can continue with them."""
+        several = _have_several_labels(cls.checked(examples), data)
+        if several == learned.multi_label:
+            return super().unlike(learned, examples, data)
+        kinds = "texts with one label each", "texts with several labels, or none"
+        return f"{kinds[several]}, instead of {kinds[not several]}"
+
+    @classmethod
     def begin(
         cls, examples: Any, data: TextClassificationData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
         """Returns the `Beginning` of a new classifier: tokenizer, classes and model."""
         checked = cls.checked(examples)
         labels = [x.label for x in checked if not data.unknown or x.label != data.unknown]
-        multi_label = any(not isinstance(label, str) for label in labels)
-        if multi_label:
-            check_one_label(data.unknown)
         settings: dict[str, Any] = {
-            "multi_label": multi_label,
+            "multi_label": _have_several_labels(checked, data),
             "pairs": checked[0].second is not None,
         }
 
@@ -430,6 +439,14 @@ class TextClassifier(ClassTask, TextRowsTask):
             segments       int32 (B, S)     for pairs: 1 for the tokens of the second text
         """
         return {"serving_default": self.with_tokens(self.class_outputs())}
+
+
+def _have_several_labels(examples: Sequence[LabelledText], data: TextClassificationData) -> bool:
+    """Whether checked texts may have several labels; raises a ValueError beside `unknown`."""
+    several = any(not isinstance(example.label, str) for example in examples)
+    if several:
+        check_one_label(data.unknown)
+    return several
 
 
 def _read(

@@ -14,7 +14,7 @@ import visual_question_toys
 from every_task import CASES
 from test_copies import same, shift
 
-from keras_attn.tasks import EntailmentClassifier, TextClassifier
+from keras_attn.tasks import EntailmentClassifier, TextClassifier, TextRegressor
 from keras_attn.tasks.base import task_file
 from keras_attn.text import WordPieceTokenizer
 
@@ -115,6 +115,46 @@ def test_the_label_of_no_class_is_not_one_that_a_backbone_lacks(tmp_path):
     assert not task.loaded.new
     with pytest.raises(ValueError, match="Received: its class 'good' as the label `unknown`"):
         TextClassifier.create([*FILMS, ("zebra", "ugly")], data={**data, "unknown": "good"})
+
+
+SEVERAL = [(text, (label,)) for text, label in FILMS]
+PAIRS = [((text, text), label) for text, label in FILMS]
+
+
+@pytest.mark.parametrize(
+    ("former", "examples", "error"),
+    [
+        (FILMS, SEVERAL, "texts with several labels, or none, instead of texts with one label"),
+        (SEVERAL, FILMS, "texts with one label each, instead of texts with several labels, or"),
+        (FILMS, PAIRS, "pairs of texts, instead of single texts"),
+        (PAIRS, FILMS, "single texts, instead of pairs of texts"),
+    ],
+    ids=["several labels", "one label", "pairs", "single texts"],
+)
+def test_other_kinds_of_examples_need_an_encoder(tmp_path, former, examples, error):
+    saved = TextClassifier.create(former, model=SMALL)
+    saved.save(tmp_path / "former.task")
+    data = {"backbone": str(tmp_path / "former.task")}
+    with pytest.raises(ValueError, match=rf"backbone: TextClassifier.* Received: {error}"):
+        TextClassifier.create(examples, data=data)
+    assert not TextClassifier.create(former, data=data).loaded.new
+
+
+def test_a_regressor_continues_with_pairs_only_from_pairs(tmp_path):
+    TextRegressor.create([("film", 4), ("book", 2)], model=SMALL).save(tmp_path / "former.task")
+    data = {"backbone": str(tmp_path / "former.task")}
+    with pytest.raises(ValueError, match="Received: pairs of texts, instead of single texts"):
+        TextRegressor.create([(("film", "film"), 4), (("book", "film"), 2)], data=data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("examples", [SEVERAL, PAIRS], ids=["several labels", "pairs"])
+def test_an_encoder_gets_a_new_head_for_other_kinds_of_examples(tmp_path, examples):
+    sizes = {"model": "bert", "dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
+    _, data = classifier(tmp_path, sizes)
+    task = TextClassifier.create(examples, data=data)
+    assert {name.split("/")[0] for name in task.loaded.new} == {"head"}
+    assert (task.multi_label, task.pairs) == (examples is SEVERAL, examples is PAIRS)
 
 
 @pytest.mark.slow

@@ -247,7 +247,7 @@ def test_several_labels_and_texts_of_no_class():
     several_labels = expected + "texts with several labels"
     for examples in ([*lists, *NONE], [*lists, ("zebra", ("none",))]):
         with pytest.raises(ValueError, match=several_labels):
-            TextClassifier.create(examples, data=data, model=BAG)
+            TextClassifier.create(examples, data=data, model={"model": "rnn", "units": 4})
     with pytest.raises(ValueError, match=several_labels):
         several(data).fit(lists, lists, verbose=0)
 

@@ -53,7 +53,8 @@ class ClassTask(ClassPredictions):
             return f"its class {unknown!r} as the label `unknown` of no class"
         labels = cls.labels_of(cls.checked(examples))
         names = class_names_of([x for x in labels if not unknown or x != unknown])
-        return lacking(names, learned.class_names)
+        lacks = lacking(names, learned.class_names)
+        return lacks or super().unlike(learned, examples, data)
 
     def of_classes(self, examples: Sequence[Any]) -> list[Any]:
         """Returns checked examples, without those whose label is `unknown`."""

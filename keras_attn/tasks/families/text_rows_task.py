@@ -188,6 +188,14 @@ class TextRowsTask(RowPredictions):
         return [kind, *(["pairs of texts"] if self.pairs else []), *facts]
 
     @classmethod
+    def unlike(cls, learned: Any, examples: Any, data: Any) -> str:
+        """Returns whether examples are pairs of texts, and a saved task reads single texts, or the
+        reverse; empty otherwise."""
+        pairs = cls.checked(examples)[0].second is not None
+        kinds = "single texts", "pairs of texts"
+        return "" if pairs == learned.pairs else f"{kinds[pairs]}, instead of {kinds[not pairs]}"
+
+    @classmethod
     def begin_with(
         cls, examples: Sequence[Any], data: Any, model: Any, learn: Callable[[Any], Learned]
     ) -> Beginning:
