@@ -199,6 +199,22 @@ def test_without_unknown_no_threshold_is_left(tmp_path):
     assert [int(x["label"][0]) for x in found] == [1, 2]
 
 
+def test_texts_of_no_class_alone(monkeypatch):
+    """Nothing is computed before the error."""
+    task = TextClassifier(
+        TOKENIZERS["byte_pair"], ["bad", "good"], model=BAG, data={"unknown": "none"}
+    )
+    monkeypatch.setattr(TextClassifier, "predicted", lambda *given: pytest.fail("computed"))
+    for call in (
+        task.evaluate,
+        task.calibrate,
+        task.fit,
+        lambda some: task.fit(EXAMPLES, some, verbose=0),
+    ):
+        with pytest.raises(ValueError, match=r"with a class, one of .*Received: 8 with the label"):
+            call(NONE)
+
+
 def test_no_development_text_of_no_class():
     task = TextClassifier.create(EXAMPLES, model=BAG, data={"unknown": "none"})
     for dev in (EXAMPLES, None):

@@ -57,12 +57,20 @@ class ClassTask(ClassPredictions):
         return lacks or super().unlike(learned, examples, data)
 
     def of_classes(self, examples: Sequence[Any]) -> list[Any]:
-        """Returns checked examples, without those whose label is `unknown`."""
+        """Returns checked examples, without those whose label is `unknown`; raises a ValueError if
+        all have this label."""
         if self.multi_label:
             check_one_label(self.unknown)
         labels = self.labels_of(examples) if self.unknown else [None] * len(examples)
         pairs = zip(examples, labels, strict=True)
-        return [x for x, label in pairs if label is None or label != self.unknown]
+        found = [x for x, label in pairs if label is None or label != self.unknown]
+        if examples and not found:
+            raise ValueError(
+                f"Expected {self.examples_are} with a class, one of {list(self.class_names)}. "
+                f"Received: {len(examples):,} with the label {self.unknown!r} of `unknown` "
+                "(--unknown) alone. Add some with a class."
+            )
+        return found
 
     def numbers_of(self, examples: Sequence[Any]) -> np.ndarray:
         """Returns the labels of examples as numbers: int32 `(n,)`, or float32 `(n, C)` of 0 and 1
@@ -246,6 +254,7 @@ class ClassTask(ClassPredictions):
     def measured(self, examples: Sequence[Any], use: ClassUse) -> dict[str, Any]:
         """Returns the result of `predicted`, which has the `probabilities (n, C)`, for the inputs
         of n checked examples."""
+        self.of_classes(examples)  # some of them must have a class
         return self.predicted(self.asked(self.inputs_of(examples)), use)
 
     def report(
