@@ -233,8 +233,9 @@ class ServedModel:
 
     def predict(self, rows: list[object], settings: dict[str, object]) -> list[object]:
         """Returns the prediction for each row as a JSON value, or as a dict of named values."""
-        if seeds := [row.seed for row in rows if isinstance(row, SeededRow)]:
-            rows, settings = [row.row for row in rows], {**settings, "seed": seeds}
+        if seeded := [row for row in rows if isinstance(row, SeededRow)]:
+            settings = {**settings, "seed": [row.seed for row in seeded]}
+            rows = [row.row for row in seeded]
         return [self._prediction(result) for result in self.task.predict(rows, **settings)]
 
     def _prediction(self, result: object) -> object:

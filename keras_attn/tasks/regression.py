@@ -30,7 +30,7 @@ from keras_attn.tasks.base.task_run import TrainingRun
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import column
 from keras_attn.tasks.families.encoder_settings import EncoderTokenizer
-from keras_attn.tasks.families.frozen_head import HeadTraining, change_outputs
+from keras_attn.tasks.families.frozen_head import HeadTraining
 from keras_attn.tasks.families.text_rows_task import TextRowsData, TextRowsTask
 from keras_attn.tasks.families.use_settings import BootstrapTest, WeighedUse
 from keras_attn.text.registry import tokenizer_name
@@ -158,8 +158,8 @@ class TextRegressor(TextRowsTask):
         prediction = mean + deviation * model(text)
         interval   = prediction - margin  to  prediction + margin
 
-    The model learns standardized numbers, `(y - mean) / deviation` of the training numbers; `fit`
-    with other numbers learns theirs and scales the output layer accordingly. The margin comes from
+    The model learns standardized numbers, `(y - mean) / deviation` of the training numbers; a new
+    run that starts from a saved regressor learns those of its own numbers. The margin comes from
     split conformal prediction on the development texts; see `calibrate`. `.model` is the plain
     Keras model from the ids of B texts to their standardized numbers, `(B, 1)`.
 
@@ -262,19 +262,12 @@ class TextRegressor(TextRowsTask):
         )
 
     def learn_from(self, examples: Sequence[NumberedText]) -> None:
-        """Learns the mean, deviation and median of the training numbers. If the regressor has
-        others, its output layer is scaled so that predictions do not change.
-
-        Equal numbers have no deviation; the former one is kept.
-        """
-        former = self.learned
+        """Learns the mean, deviation and median of the numbers of a new run that starts from a
+        saved regressor: its standardized predictions stay the same. Equal numbers have no
+        deviation; the former one is kept."""
         spread = _spread(np.array([x.number for x in self.checked(examples)]))
-        spread["deviation"] = spread["deviation"] or former.deviation
-        if any(getattr(former, name) != value for name, value in spread.items()):
-            factor = former.deviation / spread["deviation"]
-            offset = (former.mean - spread["mean"]) / spread["deviation"]
-            self.relearn(**spread)
-            change_outputs(self.model.get_layer("head"), factor, offset)
+        spread["deviation"] = spread["deviation"] or self.learned.deviation
+        self.relearn(**spread)
 
     def token_classes(self, examples: Sequence[NumberedText]) -> np.ndarray:
         """Returns an int32 array `(n,)`, from which token weights are initialized: 1 for each text

@@ -309,9 +309,7 @@ class TextClassifier(ClassTask, TextRowsTask):
         return checked_labelled(examples)
 
     @classmethod
-    def unlike(
-        cls, learned: TextClassificationLearned, examples: Any, data: TextClassificationData
-    ) -> str:
+    def unlike(cls, learned: Any, examples: Any, data: TextClassificationData) -> str:
         """Returns whether examples are pairs, have several labels, or have labels that a saved
         classifier lacks; empty if the classifier can continue with them."""
         several = _have_several_labels(cls.checked(examples), data)

@@ -182,6 +182,14 @@ class Constructed(Saved, Tabular, Generic[Given]):
         """
         return ""
 
+    def learn_from(self, examples: Any) -> None:
+        """Learns values from the examples of a new run that starts from a saved task, such as the
+        scale of their numbers; by default, nothing.
+
+        Args:
+            examples: Training examples.
+        """
+
     def model_sizes(self) -> dict[str, Any]:
         """Returns the sizes of the model that `learned` and `data` determine, keyed by their names
         in the settings of the model, such as `vocabulary_size`."""
@@ -291,6 +299,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
             task = continued(cls, data, model, dtype, parts)
             unlike = cls.unlike(task.learned, examples, data)
             if not unlike:
+                task.learn_from(examples)
                 return task
             check_new_head(cls, data, task, unlike)
         task = cls.begun(cls.begin(examples, data, model, dtype, **parts), data, dtype)

@@ -368,7 +368,6 @@ class Fitted(Measured[Given]):
             )
         held: Given | tuple[()] = () if dev is None else dev
         say_special_tokens(self, examples, log)
-        self.learn_from(examples)
         batches = self.batches(examples, training)
         check_batches(batches, self)
         if of_size and training.epochs:

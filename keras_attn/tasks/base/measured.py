@@ -139,14 +139,6 @@ class Measured(Constructed[Given]):
 
         return score
 
-    def learn_from(self, examples: Given) -> None:
-        """Learns values from the examples of a training run, such as the scale of their numbers,
-        before batches are made of them; by default, nothing.
-
-        Args:
-            examples: Training examples.
-        """
-
     def for_examples(self, training: Any, examples: Given) -> Any:
         """Returns the training settings that `objective` receives: by default, `training`
         unchanged; in subclasses, with values computed from the examples, such as class weights.

@@ -81,17 +81,6 @@ def fit_layer(
     return f"head: fitted to {len(vectors):,} vectors of {vectors.shape[1]}, C={strength:g}"
 
 
-def change_outputs(layer: keras.layers.Dense, factor: float, offset: float) -> None:
-    """Changes the weights of a linear layer so that its outputs y become factor y + offset."""
-    layer.bias.assign(factor * layer.bias + offset)
-    if layer.quantization_mode in ("int8", "int4"):
-        layer.kernel_scale.assign(layer.kernel_scale / factor)  # by which it is divided
-    else:
-        layer._kernel.assign(factor * layer._kernel)
-    if layer.lora_enabled:
-        layer.lora_kernel_b.assign(factor * layer.lora_kernel_b)
-
-
 def fit_head(
     vectors: np.ndarray,
     labels: np.ndarray,
