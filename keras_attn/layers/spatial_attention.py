@@ -99,7 +99,7 @@ class SpatialAttention(ImageGate):
         average = ops.mean(x, axis=self.channel_axis)
         maps = ops.stack([average, maximum_over(x, self.channel_axis)], axis=-1)
         gates = ops.cast(ops.sigmoid(self.convolution(maps)), x.dtype)
-        gates = ops.squeeze(gates, axis=-1)
+        gates = gates[..., 0]  # not squeezed: TensorFlow gives an empty batch other channels
         output = x * ops.expand_dims(gates, self.channel_axis)
         return (output, gates) if return_attention_scores else output
 
