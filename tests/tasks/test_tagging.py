@@ -404,8 +404,9 @@ def test_starting_from_an_encoder(random_weights, theirs, tmp_path):
         Tagger.create(
             sentences(8), data={"backbone": str(path), "max_length": 24}, model={"dim": 8}
         )
-    with pytest.raises(ValueError, match="`max_length` must be at most 24"):
-        Tagger.create(sentences(8), data={"backbone": str(path)})
+    assert Tagger.create(sentences(8), data={"backbone": str(path)}).max_length == 24
+    with pytest.raises(ValueError, match=r"`max_length` of at most 24.*Received: 25"):
+        Tagger.create(sentences(8), data={"backbone": str(path), "max_length": 25})
 
 
 # Files, backends, precision
