@@ -159,9 +159,9 @@ class TextRegressor(TextRowsTask):
         interval   = prediction - margin  to  prediction + margin
 
     The model learns standardized numbers, `(y - mean) / deviation` of the training numbers; a new
-    run that starts from a saved regressor learns those of its own numbers. The margin comes from
-    split conformal prediction on the development texts; see `calibrate`. `.model` is the plain
-    Keras model from the ids of B texts to their standardized numbers, `(B, 1)`.
+    run that starts from a saved regressor uses the mean and deviation of its own numbers. The
+    margin comes from split conformal prediction on the development texts; see `calibrate`. `.model`
+    is the plain Keras model from the ids of B texts to their standardized numbers, `(B, 1)`.
 
     Args:
         tokenizer: A `BytePairTokenizer`, `SentencePieceTokenizer`, `WordPieceTokenizer` or

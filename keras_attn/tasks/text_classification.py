@@ -440,7 +440,7 @@ class TextClassifier(ClassTask, TextRowsTask):
 
 
 def _have_several_labels(examples: Sequence[LabelledText], data: TextClassificationData) -> bool:
-    """Whether checked texts may have several labels; raises a ValueError beside `unknown`."""
+    """Whether checked texts may have several labels; with `unknown`, raises a ValueError then."""
     several = any(not isinstance(example.label, str) for example in examples)
     if several:
         check_one_label(data.unknown)

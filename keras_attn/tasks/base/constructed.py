@@ -172,8 +172,8 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def unlike(cls, learned: Any, examples: Any, data: Any) -> str:
-        """Returns how examples differ from those of a saved task, such as `"labels that it lacks:
-        'new'"`; empty if the task can continue with them.
+        """Returns why a saved task cannot continue with examples, such as `"labels that it lacks:
+        'new'"`; empty if it can.
 
         Args:
             learned: The learned values of the saved task, an instance of `Learned`.

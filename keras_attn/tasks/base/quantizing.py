@@ -64,7 +64,7 @@ class Quantizable:
 def refuse_quantized(model: keras.Model, training: Any) -> None:
     """Raises a ValueError if a training would change integer weights, which cannot be trained.
 
-    Beside LoRA, such weights remain as they are; `tune="head"` changes only the head.
+    With LoRA, such weights do not change; `tune="head"` changes only the head.
     """
     tune = getattr(training, "tune", "all")
     only_head = tune == "head" or getattr(training, "lora_rank", 0) or with_lora(model)
@@ -78,8 +78,9 @@ def refuse_quantized(model: keras.Model, training: Any) -> None:
     ]
     if refused:
         raise ValueError(
-            f"Expected a task with float weights, because those of {modes[refused[0]]} cannot be "
-            f"trained. Received: {model.name!r}, whose layers {refused[:5]} are quantized. Train "
-            "the task that is not quantized, and quantize it again afterwards; or train only "
-            "LoRA (`lora_rank`), if the task has this setting and its head is not tuned by itself."
+            "Expected a task with float weights, because weights in "
+            f"{modes[refused[0]]} cannot be trained. Received: {model.name!r}, whose layers "
+            f"{refused[:5]} are quantized. Train the task that is not quantized, and quantize it "
+            "again afterwards. If the task has the setting `lora_rank`, you can train LoRA "
+            "weights instead, but no quantized head."
         )

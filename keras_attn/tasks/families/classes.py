@@ -67,8 +67,8 @@ class ClassTask(ClassPredictions):
         if examples and not found:
             raise ValueError(
                 f"Expected {self.examples_are} with a class, one of {list(self.class_names)}. "
-                f"Received: {len(examples):,} with the label {self.unknown!r} of `unknown` "
-                "(--unknown) alone. Add some with a class."
+                f"Received: {len(examples):,}, all with the label {self.unknown!r} of `unknown` "
+                "(--unknown). Add some with a class."
             )
         return found
 
