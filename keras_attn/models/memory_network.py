@@ -168,7 +168,7 @@ class MemoryNetworkConfig(Settings):
         for k in range(1, self.num_hops + 1):
             if self.attention == "uniform":
                 pool = MaskedAveragePooling(name=f"hop_{k}", **own)
-                u = u + pool(memories[k], mask=visible)
+                u = _sum(u, pool(memories[k], mask=visible))
                 continue
             if self.attention == "linear":
                 attend: Any = LinearMemory(name=f"hop_{k}", **own)
@@ -176,6 +176,11 @@ class MemoryNetworkConfig(Settings):
                 attend = LuongAttention(score="dot", name=f"hop_{k}", **own)
             query = ops.expand_dims(u, 1)  # (B, 1, D)
             context = attend(query, value=memories[k], key=memories[k - 1], value_mask=visible)
-            u = u + ops.squeeze(context, 1)
+            u = _sum(u, ops.squeeze(context, 1))
         logits = tables[-1](u, reverse=True)
         return keras.Model({"story_ids": story, "question_ids": question}, logits, name=name)
+
+
+def _sum(a: Tensor, b: Tensor) -> Tensor:
+    """`a + b`, which Keras cannot add on TensorFlow if both are a batch without rows."""
+    return ops.sum(ops.stack([a, b]), axis=0)
