@@ -11,13 +11,14 @@ from keras_attn.generation.recent import Recent
 from keras_attn.generation.sampled_steps import SampledSteps
 from keras_attn.generation.sampling import sample
 from keras_attn.generation.search import beam_search, greedy_search
-from keras_attn.generation.text_writer import NBestTexts, TextWriter, Writing
+from keras_attn.generation.text_writer import Ending, NBestTexts, TextWriter, Writing
 from keras_attn.generation.window_decoder import WindowDecoder
 
 __all__ = [
     "CompiledFunction",
     "CompiledSteps",
     "Decoder",
+    "Ending",
     "Generation",
     "Keeper",
     "NBestTexts",

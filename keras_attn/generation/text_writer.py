@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -21,7 +21,7 @@ from keras_attn.generation.sampling import sample
 from keras_attn.generation.search import beam_search
 from keras_attn.hints import Size, Tensor
 from keras_attn.text import CharacterTokenizer
-from keras_attn.text.pieces import StopReader, TokenReader
+from keras_attn.text.pieces import StopReader, TokenReader, cut_at_stop
 from keras_attn.text.registry import PieceTokenizer
 
 PIECES = ((2e6, 64), (2e7, 16))
@@ -48,6 +48,22 @@ class NBestTexts(NamedTuple):
     """Log-probabilities of the new tokens, divided by the length penalty."""
     truncated: list[bool]
     """Whether a text was cut at the requested number of tokens, without an end token."""
+
+
+class Ending(NamedTuple):
+    """The end of a streamed text, the value that its generator returns.
+
+    Example:
+
+    >>> Ending(num_tokens=70, truncated=True).truncated
+    True
+    """
+
+    num_tokens: int
+    """Number of tokens that were generated, up to and including those of a stop string."""
+    truncated: bool
+    """Whether the text was cut at the requested number of tokens: it contains neither an end token
+    nor a stop string."""
 
 
 class Writing(NamedTuple):
@@ -263,8 +279,8 @@ class TextWriter:
             yield members, self.padded([rows[i] for i in members], batch_size)
 
     def stream(
-        self, row: Sequence[int], seed: np.ndarray, count: int, how: Writing
-    ) -> Iterator[str]:
+        self, row: Sequence[int], seed: np.ndarray, count: int, how: Writing, begins: bool = False
+    ) -> Generator[str, None, Ending]:
         """Samples a continuation of a prompt, and yields pieces of the text while it is generated.
 
         Args:
@@ -272,14 +288,41 @@ class TextWriter:
             seed: Seed of the prompt, int32 `(1,)`.
             count: Maximum number of new tokens.
             how: Settings of the sampling, without `beams`.
+            begins: Whether to leave out the space that SentencePiece puts at the beginning of a
+                text.
 
         Returns:
-            An iterator over non-empty strings, the pieces of the new text up to a stop string.
+            A generator of non-empty strings, the pieces of the new text up to a stop string. The
+            value that it returns is an `Ending`.
         """
         weights = self.model.count_params()
         tokens = next((tokens for most, tokens in PIECES if weights <= most), 4)
         pieces = self._pieces(self.padded([row], 1), seed, 1, count, how, tokens)
-        return (text for _, (text,) in pieces if text)
+        return self._streamed(pieces, how.stops, begins)
+
+    def _streamed(
+        self, pieces: Iterator[_Part], stops: Sequence[str], begins: bool
+    ) -> Generator[str, None, Ending]:
+        """The texts and the ending of the parts of a single row."""
+        ids: list[int] = []
+        ended = False
+        for part in pieces:
+            ids += part.ids[0]
+            ended = part.ended[0]
+            text = part.texts[0].removeprefix(" ") if begins else part.texts[0]
+            if text:
+                yield text
+            begins = begins and not part.texts[0]
+        return Ending(self._length(ids, stops), not ended)
+
+    def _length(self, ids: Sequence[int], stops: Sequence[str]) -> int:
+        """The number of ids up to the first stop string."""
+        reader, text = TokenReader(self.tokenizer), ""
+        for i, index in enumerate(ids if stops else ()):
+            text += reader.read([index])
+            if cut_at_stop(text, stops) != text:
+                return i + 1
+        return len(ids)
 
     def _new(
         self, ids: np.ndarray, seeds: np.ndarray, rows: int, count: int, how: Writing
@@ -288,7 +331,7 @@ class TextWriter:
         compiles_each_length = keras.backend.backend() == "jax"
         if how.beams is None and (how.stops or compiles_each_length):
             steps = STEPS_TO_STOP if how.stops else _ROOM
-            parts = [new for new, _ in self._pieces(ids, seeds, rows, count, how, steps)]
+            parts = [part.ids for part in self._pieces(ids, seeds, rows, count, how, steps)]
             return [[*itertools.chain.from_iterable(row)] for row in zip(*parts, strict=True)]
         found = self._searched(ids, seeds, count, how)
         lengths = found["lengths"][:rows]
@@ -318,8 +361,8 @@ class TextWriter:
 
     def _pieces(
         self, ids: np.ndarray, seeds: np.ndarray, rows: int, count: int, how: Writing, steps: int
-    ) -> Iterator[tuple[list[list[int]], list[str]]]:
-        """The ids and texts that are written after padded prompts, `steps` tokens at a time."""
+    ) -> Iterator[_Part]:
+        """Writes after padded prompts, `steps` tokens at a time."""
         readers = [(TokenReader(self.tokenizer), StopReader(how.stops)) for _ in range(rows)]
         kind, numbers = how.parted()
         run = self._steps(kind, tuple(numbers), steps)
@@ -342,7 +385,7 @@ class TextWriter:
                 texts.append(text)
                 ended.append(finished or stopping.stopped)
             over = left <= 0 or all(ended)
-            yield ids_of, texts
+            yield _Part(ids_of, texts, ended)
 
     def _steps(self, kind: Writing, names: tuple[str, ...], count: int) -> CompiledSteps:
         """Writes `count` tokens at a time."""
@@ -420,6 +463,15 @@ class TextWriter:
         # The start token is read, though some vocabularies have one token for it and for padding.
         first = ops.cumsum(ops.ones_like(ids), axis=1) == 1
         return ops.logical_or(ops.not_equal(ids, self.tokenizer.pad_id), first)
+
+
+class _Part(NamedTuple):
+    """What some steps wrote, a value for each row."""
+
+    ids: list[list[int]]
+    texts: list[str]
+    ended: list[bool]
+    """Whether there is an end token or a stop string by now."""
 
 
 def _room(count: int) -> int:

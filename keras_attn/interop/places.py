@@ -15,6 +15,7 @@ _FILES = [
     "generation_config.json",
     "modules.json", "*/config.json", "sentence_*_config.json", "config_sentence_transformers.json",
 ]  # fmt: skip
+_OF_FILES = (".task", ".keras", ".h5", ".safetensors", ".zip")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
@@ -23,6 +24,8 @@ def find_folder(place: str | os.PathLike[str]) -> Path:
     folder = Path(place).expanduser()
     if folder.is_dir():
         return folder
+    if folder.suffix in _OF_FILES and not folder.exists():
+        raise FileNotFoundError(f"There is no file {os.fspath(place)!r}.")
     if not isinstance(place, str) or folder.exists() or not _NAME.fullmatch(place):
         raise FileNotFoundError(
             "Expected a folder with a config.json, or a name on Hugging Face's hub such as "

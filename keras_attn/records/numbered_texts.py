@@ -16,6 +16,8 @@ from keras_attn.records.reading import Location, existing
 from keras_attn.records.scored_pairs import NumberReading, ScoredPairs, is_finite
 from keras_attn.records.tables import Column
 
+_MOST = 1e30  # models compute in float32, which ends at 3e38
+
 
 class NumberedText(NamedTuple):
     """A text, or a pair of texts, with a number.
@@ -142,6 +144,11 @@ def checked_numbered(examples: Iterable[object]) -> list[NumberedText]:
                 f"Expected a finite number with each text. Received: {number!r:.60} at "
                 f"position {i}. Leave out texts without a number. If the texts have classes "
                 "instead of numbers, use the task text-classification."
+            )
+        if abs(number) > _MOST:
+            raise ValueError(
+                f"Expected numbers between -{_MOST:g} and {_MOST:g}. Received: {number!r:.60} at "
+                f"position {i}. Divide the numbers, or learn their logarithms."
             )
         checked.append(NumberedText(texts[0], float(number), texts[1] if texts[1:] else None))
     if not checked:

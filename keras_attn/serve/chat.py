@@ -6,9 +6,10 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from keras_attn.generation import Ending
 from keras_attn.serve.problems import RequestProblem
 from keras_attn.serve.served_model import bad, shown
 from keras_attn.tasks import Talker, Task, TextGenerator
@@ -26,37 +27,38 @@ class Asked(NamedTuple):
     chat: Chat
     texts: list[str]
     settings: dict[str, Any]
-    most: int | None
-    """Largest number of tokens of the answer; None if the model decides."""
     stream: bool
     usage: bool
     """Whether a stream ends with the numbers of tokens."""
     id: str
     created: int
 
-    def pieces(self) -> Iterator[str]:
-        """Yields the pieces of the answer while it is generated."""
-        return self.chat.pieces(self.texts, self.settings)
+    def pieces(self) -> Iterator[str | Ending]:
+        """Yields the pieces of the answer while it is generated, and then its `Ending`."""
+        ending = yield from self.chat.pieces(self.texts, self.settings)
+        yield ending
 
-    def whole(self, pieces: Sequence[str]) -> dict[str, object]:
-        """Returns the complete response, given all pieces of the answer."""
-        message = {"role": "assistant", "content": "".join(pieces)}
-        choice = {"index": 0, "message": message, "finish_reason": self._end(pieces)}
-        return {**self._head("chat.completion"), "choices": [choice], "usage": self._used(pieces)}
+    def whole(self, pieces: Sequence[str | Ending]) -> dict[str, object]:
+        """Returns the complete response, given all that `pieces` yields."""
+        texts = [piece for piece in pieces if isinstance(piece, str)]
+        (ending,) = (piece for piece in pieces if not isinstance(piece, str))
+        message = {"role": "assistant", "content": "".join(texts)}
+        choice = {"index": 0, "message": message, "finish_reason": _reason(ending)}
+        return {**self._head("chat.completion"), "choices": [choice], "usage": self._used(ending)}
 
-    async def events(self, first: str | None, pieces: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def events(
+        self, first: str | Ending, pieces: AsyncIterator[str | Ending]
+    ) -> AsyncIterator[str]:
         """Yields server-sent events: the role, the pieces, the end."""
         yield self._event({"role": "assistant", "content": ""})
-        given = [] if first is None else [first]
-        if first is not None:
-            yield self._event({"content": first})
-        async for piece in pieces:
-            given.append(piece)
+        piece = first
+        while isinstance(piece, str):
             yield self._event({"content": piece})
-        yield self._event({}, self._end(given))
+            piece = await anext(pieces)
+        yield self._event({}, _reason(piece))
         if self.usage:
             head = self._head("chat.completion.chunk")
-            yield _event({**head, "choices": [], "usage": self._used(given)})
+            yield _event({**head, "choices": [], "usage": self._used(piece)})
         yield "data: [DONE]\n\n"
 
     def _event(self, delta: dict[str, str], end: str | None = None) -> str:
@@ -66,12 +68,8 @@ class Asked(NamedTuple):
     def _head(self, kind: str) -> dict[str, object]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.chat.name}
 
-    def _end(self, pieces: Sequence[str]) -> str:
-        tokens = self.chat.count("".join(pieces))
-        return "length" if self.most is not None and tokens >= self.most else "stop"
-
-    def _used(self, pieces: Sequence[str]) -> dict[str, int]:
-        asked, given = self.chat.count("\n".join(self.texts)), self.chat.count("".join(pieces))
+    def _used(self, ending: Ending) -> dict[str, int]:
+        asked, given = self.chat.count("\n".join(self.texts)), ending.num_tokens
         return {
             "prompt_tokens": asked, "completion_tokens": given, "total_tokens": asked + given,
         }  # fmt: skip
@@ -122,10 +120,9 @@ class Chat:
             self.task.used(made)
         except (TypeError, ValueError) as error:
             raise RequestProblem(400, str(error)) from error
-        least = most if isinstance(most, int) else made.get("num_characters")
         usage = bool(options.get("include_usage"))
         made_id = f"chatcmpl-{uuid.uuid4().hex}"
-        return Asked(self, texts, made, least, stream, usage, made_id, int(time.time()))
+        return Asked(self, texts, made, stream, usage, made_id, int(time.time()))
 
     def _settings(self, given: Mapping[str, object], most: object) -> dict[str, Any]:
         """Settings of the task. A temperature of 0 is the most probable answer."""
@@ -160,15 +157,15 @@ class Chat:
             raise bad("1 to 4096 `max_tokens`", shown(most))
         return {**made, "num_characters": number, **({"stop": tuple(stops)} if stops else {})}
 
-    def pieces(self, texts: list[str], settings: dict[str, Any]) -> Iterator[str]:
-        """Yields the answer to the texts of a chat, in pieces."""
+    def pieces(self, texts: list[str], settings: dict[str, Any]) -> Generator[str, None, Ending]:
+        """Yields the answer to the texts of a chat, in pieces, and returns its ending."""
         if isinstance(self.task, TextGenerator):
-            yield from self.task.stream("\n".join(texts), **settings)
-            return
+            return (yield from self.task.stream("\n".join(texts), **settings))
         # A search knows the first word of the answer when it knows the last one.
         answer = self.task.answer(tuple(texts), **settings)
         words = answer.split(" ")
         yield from (word if i == 0 else f" {word}" for i, word in enumerate(words))
+        return Ending(self.count(answer), truncated=False)
 
 
 def _texts(messages: object) -> list[str]:
@@ -195,6 +192,10 @@ def _texts(messages: object) -> list[str]:
     if not texts:
         raise bad("a message of the user", "none")
     return texts
+
+
+def _reason(ending: Ending) -> str:
+    return "length" if ending.truncated else "stop"
 
 
 def _event(value: dict[str, object]) -> str:

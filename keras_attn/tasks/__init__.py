@@ -123,6 +123,7 @@ from keras_attn.tasks.text_classification import (
     TextClassifier,
 )
 from keras_attn.tasks.text_generation import (
+    Ending,
     NBestTexts,
     TextGenerationData,
     TextGenerationTest,
@@ -178,6 +179,7 @@ __all__ = [
     "EncoderStudy",
     "EncoderTask",
     "EncoderTraining",
+    "Ending",
     "EntailmentClassifier",
     "EntailmentData",
     "EntailmentTest",

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +29,14 @@ from keras_attn.fields import (
     checked_texts,
 )
 from keras_attn.fields.signature import OutputField
-from keras_attn.generation import CompiledFunction, NBestTexts, TextWriter, WindowDecoder, Writing
+from keras_attn.generation import (
+    CompiledFunction,
+    Ending,
+    NBestTexts,
+    TextWriter,
+    WindowDecoder,
+    Writing,
+)
 from keras_attn.generation.noise import seeds_of
 from keras_attn.generation.sampling import SAMPLING
 from keras_attn.hints import Tensor
@@ -62,7 +69,7 @@ from keras_attn.tasks.families.use_settings import (
 )
 from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
 from keras_attn.text.checks import well_formed
-from keras_attn.text.pieces import checked_stops, from_the_beginning
+from keras_attn.text.pieces import checked_stops
 from keras_attn.text.registry import PIECES, TextTokenizer
 from keras_attn.text.special_tokens import ENDS, SpecialTokenReader, pattern_of
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
@@ -814,7 +821,7 @@ class TextGenerator(Task[Texts]):
         prompt: str = "",
         num_characters: int = TextGenerationUse.num_characters,
         **settings: Any,
-    ) -> Iterator[str]:
+    ) -> Generator[str, None, Ending]:
         """Continues a prompt, and yields the pieces of the text as they are generated.
 
         Joined, the pieces equal the text that `generate` adds to the prompt with the same settings.
@@ -829,7 +836,8 @@ class TextGenerator(Task[Texts]):
             **settings: Other settings of `predict`, except `beams`.
 
         Returns:
-            An iterator over pieces of text, without the prompt; none of them is empty.
+            A generator of pieces of text, without the prompt; none of them is empty. At the end, it
+            returns an `Ending`: the number of tokens, and whether the text was cut.
 
         Raises:
             TypeError: If the prompt is not a string, or a setting is unknown.
@@ -859,10 +867,8 @@ class TextGenerator(Task[Texts]):
         seeds = seeds_of(more.get("seed", use.seed), 1)
         prompts = self.signatures(use)["serving_default"].field
         (row,) = prompts.encode([prompt], seeds, num_characters)["ids"]
-        pieces = self.writer.stream(row, seeds, num_characters, self._writing(use))
-        if prompt or not isinstance(self.tokenizer, SentencePieceTokenizer):
-            return pieces
-        return from_the_beginning(pieces)
+        begins = not prompt and isinstance(self.tokenizer, SentencePieceTokenizer)
+        return self.writer.stream(row, seeds, num_characters, self._writing(use), begins)
 
     def streamed(
         self,

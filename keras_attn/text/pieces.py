@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from keras_attn.text.sentence_piece import SentencePieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
@@ -118,9 +117,3 @@ class StopReader:
         text = cut_at_stop(held, self._stops)  # a shorter one in the beginning of a longer one
         self.stopped = self.stopped or len(text) < len(held)
         return text
-
-
-def from_the_beginning(pieces: Iterator[str]) -> Iterator[str]:
-    """Yields the pieces of a text without the space that SentencePiece puts at its beginning."""
-    first = next(pieces, "").removeprefix(" ")
-    return itertools.chain([first] if first else [], pieces)

@@ -98,6 +98,11 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         notes = self._notes()
         return (notes["epoch"], notes["batch"]) if notes else (0, 0)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a callback ended the run, which is therefore complete before its last epoch."""
+        return bool(self._notes().get("stopped"))
+
     def _notes(self) -> dict[str, Any]:
         if not self.path.exists():
             return {}

@@ -385,6 +385,8 @@ def test_places(tmp_path, monkeypatch):
         read_pretrained(tmp_path / "none")
     with pytest.raises(FileNotFoundError, match="which is neither"):
         read_pretrained("../../no/such")
+    with pytest.raises(FileNotFoundError, match=r"There is no file 'bert\.task'"):
+        read_pretrained("bert.task")
     (tmp_path / "file").write_text("")
     with pytest.raises(FileNotFoundError, match="which is a file"):
         read_pretrained(str(tmp_path / "file"))

@@ -64,6 +64,10 @@ def test_a_text_is_continued_and_streamed(client, tasks):
     assert "Hi." + text == tasks["write"].generate("Hi.", **settings)
     assert whole["choices"][0]["finish_reason"] == "length"
     assert whole["usage"] == {"prompt_tokens": 3, "completion_tokens": 90, "total_tokens": 93}
+    stopped = chat(client, **asked, stop=text[70:]).json()
+    assert stopped["choices"][0]["message"]["content"] == text[:70]
+    assert stopped["choices"][0]["finish_reason"] == "stop"
+    assert stopped["usage"]["completion_tokens"] == 90
     answer = chat(client, stream=True, **asked)
     *events, end = answer.text.strip().split("\n\n")
     deltas = [json.loads(event.removeprefix("data: "))["choices"][0]["delta"] for event in events]

@@ -191,6 +191,8 @@ def test_patience(tmp_path, monkeypatch, folder):
         again = generator.fit(TEXT, TEXT[:50], **where, **settings)
         assert (again.complete, again.best_epoch, seen) == (True, 1, scores[:3])
         assert lines[-1] == "No better score in 2 epochs: the training ended early."
+        assert "The run ended early, in epoch 3." in lines
+        assert not any(line.startswith("Resuming") for line in lines)
 
 
 def test_patience_needs_development_examples():

@@ -281,6 +281,8 @@ def test_errors():
         ValueError, match="`frozen_layers` must be at most 2, the number of blocks of the m"
     ):
         tagger.fit(TRAIN, frozen_layers=3, **QUICK)
+    with pytest.raises(ValueError, match="frozen_layers=2, all blocks of the model"):
+        tagger.fit(TRAIN, frozen_layers=2, lora_rank=2, **QUICK)
     for wrong in ({"layer_decay": 0.0}, {"frozen_layers": -1}, {"lora_rank": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             tagger.fit(TRAIN, **QUICK, **wrong)

@@ -33,6 +33,19 @@ def test_lines_of_a_training(eager):
     assert quiet == []
 
 
+def test_callbacks_that_set_the_learning_rate_need_a_constant_one(eager):
+    """They are refused before the first epoch; Keras raises an error when they set the rate."""
+    plateau = keras.callbacks.ReduceLROnPlateau("loss", patience=3)
+    constant = keras.callbacks.LearningRateScheduler(lambda epoch: 0.5**epoch)
+    for callback in (plateau, constant):
+        with pytest.raises(ValueError, match=r"optimizer=keras.optimizers.Adam\(1e-3\)"):
+            small().fit(EXAMPLES, epochs=1, verbose=0, callbacks=callback)
+    task = small()
+    optimizer = keras.optimizers.Adam(1e-3)
+    task.fit(EXAMPLES, epochs=2, verbose=0, optimizer=optimizer, callbacks=[plateau, constant])
+    assert float(task.model.optimizer.learning_rate) == 0.5
+
+
 def test_all_losses_are_told():
     told = []
     progress = ProgressLines(told.append, seconds=0)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from text_generation_toys import ALL, PROMPTS, SEEDS, make, untrained
 
 from keras_attn.generation import CompiledSteps, text_writer
-from keras_attn.tasks import TextGenerationUse, TextGenerator
+from keras_attn.tasks import Ending, TextGenerationUse, TextGenerator
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.pieces import cut_at_stop
 
@@ -105,6 +105,32 @@ def test_large_models_give_smaller_pieces(random_weights, monkeypatch):
     pieces = list(random_weights.stream("to", 6, seed=3))
     assert [len(piece) for piece in pieces] == [4, 2]
     assert "to" + "".join(pieces) == random_weights.generate("to", 6, seed=3)
+
+
+def streamed(generator, *args, **settings):
+    """A streamed text and its ending."""
+    found = []
+
+    def read():
+        found.append((yield from generator.stream(*args, **settings)))
+
+    return "".join(read()), found[0]
+
+
+def test_how_a_streamed_text_ends(random_weights, of_bytes):
+    """The number of tokens is counted by hand: a token is a character here, or a byte."""
+    for count in (1, 16, 21):
+        text, ends = streamed(random_weights, "to", count, seed=3)
+        assert (len(text), ends) == (count, Ending(count, truncated=True))
+        _, ends = streamed(of_bytes, "é", count, seed=3)  # a cut character is one of U+FFFD
+        assert ends == Ending(count, truncated=True)
+    stop = text[18:20]
+    before, ends = streamed(random_weights, "to", 21, seed=3, stop=stop)
+    assert text.startswith(before + stop)
+    assert ends == Ending(len(before) + 2, truncated=False)
+    _, ends = streamed(random_weights, "to", len(before) + 2, seed=3, stop=stop)
+    assert not ends.truncated
+    assert streamed(random_weights, "to", 9, seed=3, stop="none of it")[1] == Ending(9, True)
 
 
 @pytest.mark.slow

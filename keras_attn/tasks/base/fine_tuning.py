@@ -106,6 +106,13 @@ def choose_weights(model: keras.Model, training: FineTuning | LoraTraining) -> d
             f"`frozen_layers` must be at most {len(blocks)}, the number of blocks of the "
             f"model. Received: {training.frozen_layers}."
         )
+    decodes_too = {"encoder", "decoder"} <= layers.keys()
+    if training.lora_rank and training.frozen_layers == len(blocks) and not decodes_too:
+        raise ValueError(
+            "`lora_rank` trains the blocks that are not frozen. Received: frozen_layers="
+            f"{training.frozen_layers}, all blocks of the model. Leave one of the settings out, or "
+            "freeze fewer blocks."
+        )
     below = [layers[name] for name in _BELOW if name in layers]
     model._chosen = chosen = _Chosen()
     if training.frozen_layers:

@@ -147,6 +147,8 @@ def train_in_folder(
         write_settings(run_dir / SETTINGS, sections)
     if epoch >= training.epochs > 0:
         say("All epochs are done.")
+    elif checkpoint.stopped:
+        say(f"The run ended early, in epoch {epoch + bool(batch)}.")
     elif epoch or batch:
         say(f"Resuming in epoch {epoch + 1}, batch {batch + 1}.")
     if verbose is None:

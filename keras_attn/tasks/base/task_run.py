@@ -15,7 +15,7 @@ from keras_attn.batches import EpochOrder
 from keras_attn.ops.replicas import replicas
 from keras_attn.tasks.base.run_folder import BEST, train_in_folder
 from keras_attn.tasks.base.task_file import load_weights
-from keras_attn.tasks.base.watching import FiniteLoss, FirstLoss, ProgressLines
+from keras_attn.tasks.base.watching import FiniteLoss, FirstLoss, ProgressLines, check_learning_rate
 from keras_attn.training import ProcessBatches, averaged_weights, without_autotuning
 from keras_attn.training.checkpointing import end_without_epochs
 from keras_attn.training.distribution import in_own_process
@@ -180,6 +180,7 @@ def run_training(
     If `held` contains development examples, their loss is computed after each epoch.
     """
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
+    check_learning_rate(callbacks, model.optimizer)
     first = FirstLoss()
     callbacks = [FiniteLoss(), first, *callbacks]
     if not is_first_process():

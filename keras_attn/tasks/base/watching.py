@@ -1,13 +1,34 @@
-"""Callbacks that report progress, and stop training if the loss is not finite."""
+"""Callbacks that report progress and stop training without a finite loss; checks of others."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+
+_SETTERS = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+
+
+def check_learning_rate(
+    callbacks: Sequence[keras.callbacks.Callback], optimizer: keras.optimizers.Optimizer
+) -> None:
+    """Refuses Keras' callbacks that set the learning rate if it follows a schedule.
+
+    Keras itself raises an error when a callback sets the rate, which may be many epochs later.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    if isinstance(optimizer.get_config()["learning_rate"], dict):
+        for callback in callbacks:
+            if isinstance(callback, _SETTERS):
+                raise ValueError(
+                    f"{type(callback).__name__} sets the learning rate, and needs an optimizer "
+                    "with a constant one. Received: an optimizer whose learning rate follows a "
+                    "schedule. Leave the callback out, or pass an optimizer, such as "
+                    "optimizer=keras.optimizers.Adam(1e-3)."
+                )
 
 
 class ProgressLines(keras.callbacks.Callback):
