@@ -15,6 +15,7 @@ from keras import ops
 from keras_attn.explain.encoder_study import EncoderStudy, study_texts
 from keras_attn.fields import EncoderInput, checked_texts
 from keras_attn.metrics import Neighbour, WordSpace
+from keras_attn.metrics.word_characters import word_characters
 from keras_attn.models import hidden_states
 from keras_attn.visualize import contextual_page
 
@@ -319,7 +320,9 @@ def _parts(encoder: object) -> tuple[keras.Model, EncoderInput]:
 
 def _place(field: EncoderInput, sentence: str, word: str) -> tuple[int, int]:
     """The first and the last token of the word in the row of a sentence."""
-    found = list(re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence, re.IGNORECASE))
+    of_words = word_characters()
+    whole = rf"(?<![{of_words}]){re.escape(word)}(?![{of_words}])"
+    found = list(re.finditer(whole, sentence, re.IGNORECASE))
     if len(found) != 1 or not word:
         raise ValueError(
             f"Expected the word {word!r} once in each sentence. Received: {len(found)} times in "

@@ -22,7 +22,8 @@ from keras_attn.generation.repetition import History
 from keras_attn.generation.rules import TokenRules
 from keras_attn.hints import Size, Tensor, TensorLike
 
-LEAST_TEMPERATURE = 1e-30
+LEAST, GREATEST = 1e-30, 1e30
+"""Range of temperatures and of repetition penalties, whose quotients are computed in float32."""
 
 
 SAMPLING = (
@@ -49,17 +50,17 @@ def check_sampling(
         return is_real and math.isfinite(cast(float, value))
 
     for value in values_of(temperature):
-        if not is_number(value) or not value >= LEAST_TEMPERATURE:
+        if not is_number(value) or not LEAST <= value <= GREATEST:
             raise ValueError(
-                f"`temperature` must be a finite number of at least {LEAST_TEMPERATURE:g}. "
+                f"`temperature` must be a number of at least {LEAST:g} and at most {GREATEST:g}. "
                 f"Received: {value!r}. To take the most probable token, use `greedy_search`, "
                 "or a beam of 1."
             )
     for value in values_of(repetition_penalty):
-        if not is_number(value) or not value > 0:
+        if not is_number(value) or not LEAST <= value <= GREATEST:
             raise ValueError(
-                "`repetition_penalty` must be a finite number above 0; 1 means no penalty. "
-                f"Received: {value!r}."
+                f"`repetition_penalty` must be a number of at least {LEAST:g} and at most "
+                f"{GREATEST:g}; 1 means no penalty. Received: {value!r}."
             )
     if top_k is not None:
         for value in values_of(top_k):

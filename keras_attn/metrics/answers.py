@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_attn.metrics.reports import Interval, Report, mean_interval
+from keras_attn.metrics.word_characters import word_pattern
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _MARKS = str.maketrans("", "", string.punctuation)
@@ -249,10 +250,10 @@ def common_words_answer(question: str, text: str, length: int = 8) -> str:
     >>> common_words_answer("When was the fair?", text, length=5)
     'opened in May'
     """
-    words = [(m.group(), m.start(), m.end()) for m in re.finditer(r"\w+", text)]
+    words = [(m.group(), m.start(), m.end()) for m in word_pattern().finditer(text)]
     if not words:
         return ""
-    asked = {w.lower() for w in re.findall(r"\w+", question)}
+    asked = {w.lower() for w in word_pattern().findall(question)}
     lower = [w.lower() for w, _, _ in words]
     counts = Counter(lower)
     weights = np.array([1 / counts[w] if w in asked else 0.0 for w in lower])

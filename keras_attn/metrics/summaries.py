@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.metrics.reports import Estimate, Report, mean_interval
+from keras_attn.metrics.word_characters import word_pattern
 from keras_attn.packages import needed
 from keras_attn.text.sentences import split_sentences
 
@@ -100,7 +101,7 @@ def rouge(references: Sequence[str], summaries: Sequence[str], words: str = "eng
 
 class _UnicodeWords:
     def tokenize(self, text: str) -> list[str]:
-        return re.findall(r"\w+", text.casefold())
+        return word_pattern().findall(unicodedata.normalize("NFC", text.casefold()))
 
 
 def score_summaries(

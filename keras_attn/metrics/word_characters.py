@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import unicodedata
 
@@ -17,3 +18,9 @@ def word_characters() -> str:
     """
     every = map(chr, range(sys.maxunicode + 1))
     return r"\w" + "".join(c for c in every if unicodedata.category(c) in ("Mn", "Mc"))
+
+
+@functools.cache
+def word_pattern() -> re.Pattern[str]:
+    """Returns a pattern that matches a word of any script, with its combining marks."""
+    return re.compile(rf"\w[{word_characters()}]*")

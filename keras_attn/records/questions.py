@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from keras_attn.inputs import flattened, listed
@@ -126,8 +127,11 @@ class _Reading(LineReading):
             return problem("type", "has no text")
         question, given = record.get("question"), record.get("answers", [])
         if isinstance(given, dict) and isinstance(given.get("text"), list):  # columns of `datasets`
-            rows = zip(*given.values(), strict=True)
-            given = [dict(zip(given, row, strict=True)) for row in rows]
+            columns = [*given.values()]
+            lists = all(isinstance(x, Sized) and not isinstance(x, str) for x in columns)
+            if not lists or len(set(map(len, columns))) > 1:
+                return problem("type", "has answers whose columns are not lists of one length")
+            given = [dict(zip(given, row, strict=True)) for row in zip(*columns, strict=True)]
         if not isinstance(question, str) or not isinstance(given, list):
             return problem("type", "is not a string with a list")
         if is_blank(question):
@@ -140,7 +144,7 @@ class _Reading(LineReading):
             if isinstance(answer, dict):
                 words = answer.get("text")
                 start = answer.get("start", answer.get("answer_start"))
-            if not isinstance(words, str) or not isinstance(start, int | None):
+            if not isinstance(words, str) or not isinstance(start, Integral | None):
                 of = f"text of type {type(words).__name__} and a start of type"
                 return problem("type", f"has an answer with a {of} {type(start).__name__}")
             if is_blank(words):
@@ -239,6 +243,22 @@ def _nearest(text: str, words: str, wanted: int) -> int | None:
     return min(places, key=lambda place: abs(place - wanted), default=None)
 
 
+def _is_right(question: AnsweredQuestion) -> bool:
+    """Whether the strings of a question have words, and its answers are where they say."""
+    texts = isinstance(question.question, str) and isinstance(question.text, str)
+    if not texts or not isinstance(question.answers, tuple) or is_blank(question.question):
+        return False
+    return is_unicode(question.question + question.text) and all(
+        isinstance(answer, TextAnswer)
+        and isinstance(answer.text, str)
+        and isinstance(answer.start, Integral)
+        and answer.start >= 0
+        and not is_blank(answer.text)
+        and question.text.startswith(answer.text, answer.start)
+        for answer in question.answers
+    )
+
+
 def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
     """Checks `AnsweredQuestion`s, or tuples ((question, text), answers).
 
@@ -248,12 +268,16 @@ def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
     reading = _Reading("given")
     read = "keras_attn.records.read_questions(path)"
     for i, example in enumerate(listed(examples, "questions with texts and answers", 3, read)):
+        title = name = str(i)
         if isinstance(example, AnsweredQuestion):
-            questions.append(example)
-            continue
-        parts = flattened(example)
+            if _is_right(example):  # as those of `read_questions` are
+                questions.append(example)
+                continue
+            *parts, title, name = example
+        else:
+            parts = flattened(example)
         texts = [isinstance(part, str) for part in parts]
-        if texts != [True, True, False]:
+        if texts != [True, True, False] or not isinstance(parts[2], Iterable):
             raise TypeError(
                 "Expected tuples of a question with its text, and a list of answers: ((question, "
                 f"text), answers). Received: {example!r:.100} as example {i}."
@@ -264,7 +288,7 @@ def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
             for a in answers
         ]
         record = {"question": question, "answers": given}
-        checked = reading.question((i, record, text, str(i), str(i)))
+        checked = reading.question((i, record, text, title, name or str(i)))
         if checked is None:
             raise ValueError(
                 "Expected questions with answers that are in their texts. Received: "

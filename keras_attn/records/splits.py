@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,7 @@ from keras_attn.records.splitting import Sides, check_size, draw, together
 
 Component = list[TranslationPair]
 
-# What the command calls sizes.
-_OPTIONS = {"test_size": " (--test-size)", "validation_size": " (--dev-size)"}
+_OPTIONS = {"test_size": "--test-size", "validation_size": "--dev-size"}
 
 
 def template(text: str) -> str:
@@ -84,6 +83,7 @@ def split_pairs(
     validation_size: int = 500,
     holdout_groups_size: int = 0,
     seed: int = 0,
+    options: Mapping[str, str] = _OPTIONS,
 ) -> TranslationSplits:
     """Splits pairs so that test sentences, and similar ones, do not occur in the training set.
 
@@ -109,6 +109,7 @@ def split_pairs(
         validation_size: Number of validation pairs, which is met in the same way.
         holdout_groups_size: Number of pairs from held-out groups; 0 for none.
         seed: Seed of the split, any integer.
+        options: What a command calls the sizes, keyed by argument; errors name these options too.
 
     Returns:
         A `TranslationSplits`; each set is in random order.
@@ -130,7 +131,11 @@ def split_pairs(
     }
     for name, size in sizes.items():
         check_size(name, size)
-    asked = ", ".join(_shown(name, size) for name, size in sizes.items() if size)
+    shown = {
+        name: f"`{name}`={size}" + (f" ({options[name]})" if name in options else "")
+        for name, size in sizes.items()
+    }
+    asked = ", ".join(shown[name] for name, size in sizes.items() if size)
     unique = sorted(unique_pairs(TranslationPair(*pair) for pair in pairs))
     if sum(sizes.values()) >= len(unique):
         raise ValueError(
@@ -150,8 +155,8 @@ def split_pairs(
     surplus = 0
     if holdout_groups_size:
         held, groups, surplus, components = _hold_out(components, holdout_groups_size, limit, rng)
-    test, components = _draw(components, test_size, limit, "test_size")
-    validation, components = _draw(components, validation_size, limit, "validation_size")
+    test, components = _draw(components, test_size, limit, shown["test_size"])
+    validation, components = _draw(components, validation_size, limit, shown["validation_size"])
     train, *tests = (
         [pair for part in side for pair in part] for side in (components, validation, test, held)
     )
@@ -220,23 +225,19 @@ def _as_pair(pair: object) -> TranslationPair:
     return TranslationPair(*pair)
 
 
-def _shown(name: str, size: int) -> str:
-    return f"`{name}`={size}{_OPTIONS.get(name, '')}"
-
-
 def _templates(pair: TranslationPair) -> list[tuple[str, str]]:
     return [("source", template(pair.source)), ("target", template(pair.target))]
 
 
 def _draw(
-    components: list[Component], size: int, limit: int, name: str
+    components: list[Component], size: int, limit: int, shown: str
 ) -> tuple[list[Component], list[Component]]:
     """Takes components in their (random) order until there are `size` pairs; returns them and the
     rest."""
     drawn, rest, missing = draw(components, size, limit)
     if missing >= limit and missing:
         raise ValueError(
-            f"{_shown(name, size)} cannot be filled: only {size - missing} pairs are free of "
+            f"{shown} cannot be filled: only {size - missing} pairs are free of "
             "sentences that are alike in many other pairs. Ask for fewer pairs, or add more "
             "data."
         )

@@ -115,8 +115,8 @@ class Chat:
         if not isinstance(stream, bool) or not isinstance(options, dict):
             raise bad("true or false as `stream`, an object as `stream_options`", shown(stream))
         most = given.get("max_completion_tokens", given.get("max_tokens"))
-        made = self._settings(given, most)
         try:
+            made = self._settings(given, most)
             self.task.used(made)
         except (TypeError, ValueError) as error:
             raise RequestProblem(400, str(error)) from error
@@ -125,7 +125,11 @@ class Chat:
         return Asked(self, texts, made, stream, usage, made_id, int(time.time()))
 
     def _settings(self, given: Mapping[str, object], most: object) -> dict[str, Any]:
-        """Settings of the task. A temperature of 0 is the most probable answer."""
+        """Settings of the task. A temperature of 0 is the most probable answer.
+
+        A conversation model without settings of sampling searches or samples as its own settings
+        say.
+        """
         numbers = ("temperature", "top_p", "seed")
         for name in numbers:
             value = given.get(name, 0)
@@ -140,10 +144,16 @@ class Chat:
                         f"ends each answer itself, after at most {self.task.data.max_answer} "
                         "tokens."
                 )  # fmt: skip
-            if made.get("temperature", 0) == 0:
+            sampled = {"search": "sample", **drawn, **made}
+            if made.get("temperature") == 0:
+                self.task.used({**sampled, "temperature": 1.0})  # the others are checked
                 return {"search": "beam"}
-            return {"search": "sample", **drawn, **made}
-        made = {"top_k": 1} if made.get("temperature") == 0 else {**drawn, **made}
+            return sampled if made or self.task.own_use.get("search") == "sample" else {}
+        if made.get("temperature") == 0:
+            self.task.used({**made, "temperature": 1.0})
+            made = {"top_k": 1}
+        else:
+            made = {**drawn, **made}
         stops = given.get("stop", [])
         stops = [stops] if isinstance(stops, str) else stops
         if (
@@ -162,10 +172,10 @@ class Chat:
         if isinstance(self.task, TextGenerator):
             return (yield from self.task.stream("\n".join(texts), **settings))
         # A search knows the first word of the answer when it knows the last one.
-        answer = self.task.answer(tuple(texts), **settings)
+        ((answer, ending),) = self.task.answers([tuple(texts)], self.task.used(settings))
         words = answer.split(" ")
         yield from (word if i == 0 else f" {word}" for i, word in enumerate(words))
-        return Ending(self.count(answer), truncated=False)
+        return ending
 
 
 def _texts(messages: object) -> list[str]:

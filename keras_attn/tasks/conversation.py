@@ -30,7 +30,7 @@ from keras_attn.fields import (
     with_marks,
 )
 from keras_attn.fields.turns import checked_conversations
-from keras_attn.generation import Generation, prompt_seeds, sample
+from keras_attn.generation import Ending, Generation, prompt_seeds, sample
 from keras_attn.generation.numbers import is_tensor, of_rows, sampling_inputs
 from keras_attn.generation.ranking import Ranking
 from keras_attn.generation.sampling import SAMPLING
@@ -711,9 +711,21 @@ class Talker(SequenceToSequence):
             ValueError: If a setting is out of range or belongs to the other kind of search, or if
                 `mutual_information` is above 0 and the model did not learn answers without turns.
         """
+        return [answer for answer, _ in self.answers(conversations, use)]
+
+    def answers(
+        self, conversations: Sequence[Any], use: ConversationUse
+    ) -> list[tuple[str, Ending]]:
+        """Answers like `results`, and returns an `Ending` with each answer: the number of its
+        tokens, with the end token, and whether it was cut at `max_answer` tokens."""
         signature = self.signatures(self.checked_use(use))["serving_default"]
         rows = signature.field.encode(conversations)
-        return signature.outputs["answer"].decode({**rows, **self.computed(rows, use)})
+        found = self.computed(rows, use)
+        endings = [
+            Ending(int(length[0]), bool(truncated[0]))
+            for length, truncated in zip(found["lengths"], found["truncated"], strict=True)
+        ]
+        return [*zip(signature.outputs["answer"].decode({**rows, **found}), endings, strict=True)]
 
     def answer(self, conversations: Any, **settings: Any) -> Any:
         """Answers the last turn of conversations, like `predict`.

@@ -211,7 +211,8 @@ class Summarizer(TextToText):
         """Splits pairs into a list of training pairs and a list of development pairs. No text or
         summary is in both parts, ignoring case, digits and punctuation."""
         size = max(1, round(data.dev_share * len(examples)))
-        sides = split_pairs(examples, 0, size, seed=data.split_seed)
+        options = {"validation_size": "--dev-share"}
+        sides = split_pairs(examples, 0, size, seed=data.split_seed, options=options)
         return sides.train, sides.validation
 
     @classmethod

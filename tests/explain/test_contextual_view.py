@@ -156,6 +156,8 @@ def test_what_cannot_be(model):
     encoder = (model, TOKENIZER)
     with pytest.raises(ValueError, match="2 times in 'spring in spring'"):
         contextual_view(encoder, ["spring in spring"], "spring")
+    with pytest.raises(ValueError, match="0 times in"):  # a vowel of Hindi makes another word
+        contextual_view(encoder, ["घरों में"], "घर")
     with pytest.raises(ValueError, match="0 times in 'a springs'"):
         contextual_view(encoder, ["a springs"], "spring")
     with pytest.raises(ValueError, match="'spring' within the first 10 tokens"):

@@ -382,6 +382,9 @@ def test_history_keeps_nothing_that_is_not_needed():
         ({"temperature": 0}, "greedy_search"),
         ({"temperature": -1.0}, "temperature"),
         ({"temperature": 1e-40}, "at least 1e-30"),
+        ({"temperature": 1e39}, "at most 1e"),  # infinite in float32
+        ({"repetition_penalty": 1e39}, "at most 1e"),
+        ({"repetition_penalty": 1e-46}, "at least 1e-30"),
         ({"temperature": float("nan")}, "temperature"),
         ({"temperature": True}, "temperature"),
         ({"temperature": "1"}, "temperature"),

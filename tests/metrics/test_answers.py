@@ -141,4 +141,5 @@ def test_answers_by_counting():
     found = common_words_answer("Which ship left Oslo first?", text, 6)
     assert set(found.split()) & {"The", "in", "June"}
     assert common_words_answer("Where?", "") == ""
+    assert common_words_answer("कहाँ?", "राम घर गया", 2) == "राम घर"  # vowels belong to words
     assert common_words_answer("", "one word", 8) == "one word"

@@ -4,6 +4,7 @@ import gzip
 import json
 from hashlib import sha256
 
+import numpy as np
 import pytest
 
 from keras_attn.records import AnsweredQuestion, TextAnswer, read_questions, split_questions
@@ -128,9 +129,41 @@ def test_examples_are_checked():
         checked_questions([("Who?", TEXT, ["Rome"])])
     with pytest.raises(ValueError, match="question '0' has no words"):
         checked_questions([("  ", TEXT, ["Oslo"])])
-    for wrong in ("text", ("q", "t"), ("q", 5, []), ("Who?", TEXT, "Oslo")):
+    for wrong in (
+        *("text", ("q", "t"), ("q", 5, []), ("Who?", TEXT, "Oslo"), ("Who?", TEXT, None)),
+        AnsweredQuestion("Who?", TEXT, "Oslo"),
+    ):
         with pytest.raises(TypeError, match="as example 0"):
             checked_questions([wrong])
+
+
+def test_questions_that_were_made_by_hand_are_checked_too():
+    right = AnsweredQuestion("Who?", TEXT, (TextAnswer("Oslo", np.int64(28)),))
+    assert checked_questions([right])[0] is right
+    for answers in ((TextAnswer("Oslo", 20),), ("Oslo",), [("Oslo", 20)]):
+        (found,) = checked_questions([AnsweredQuestion("Who?", TEXT, answers, "title", "q9")])
+        assert found.answers[0] == TextAnswer("Oslo", 28 if answers != ("Oslo",) else 11)
+        assert (found.title, found.name) == ("title", "q9")
+    for answer, why in (
+        (TextAnswer("Rome", 0), "'q9' has the answer 'Rome', which is not in its text"),
+        (TextAnswer("Oslo", 999), "'Oslo' at 999"),
+        (TextAnswer("Oslo", -1), "'Oslo' at -1"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            checked_questions([AnsweredQuestion("Who?", TEXT, (answer,), name="q9")])
+    with pytest.raises(ValueError, match="has no words"):
+        checked_questions([AnsweredQuestion(" ", TEXT, ())])
+
+
+@pytest.mark.parametrize("starts", [[0], 0, None, "0"])
+def test_columns_of_answers_of_different_lengths(tmp_path, starts):
+    answers = {"text": ["Oslo", "Oslo"], "answer_start": starts}
+    rows = [{"question": "q", "context": "Oslo", "answers": x} for x in (["Oslo"], answers)]
+    path = written(tmp_path, "\n".join(map(json.dumps, rows)), "a.jsonl")
+    with pytest.raises(ValueError, match=r"line 2: .* columns are not lists of one length"):
+        read_questions(path)
+    found = read_questions(path, on_error="skip")
+    assert (len(found), found.skipped) == (1, 1)
 
 
 def test_articles_stay_together():

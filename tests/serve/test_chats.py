@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import conversation_toys
 import every_task
 import openai
 import pytest
@@ -39,10 +40,41 @@ def test_the_answer_is_that_of_the_task(client, tasks):
     answer = chat(client, model="talk").json()
     (choice,) = answer["choices"]
     assert choice["message"]["content"] == tasks["talk"].answer("Hi.")
-    assert (answer["object"], choice["finish_reason"]) == ("chat.completion", "stop")
+    assert (answer["object"], choice["finish_reason"]) == ("chat.completion", "length")
     drawn = chat(client, model="talk", temperature=0.9, seed=3).json()["choices"][0]["message"]
     expected = tasks["talk"].answer("Hi.", search="sample", temperature=0.9, seed=3)
     assert drawn["content"] == expected
+
+
+def test_an_answer_that_is_cut_says_so():
+    """The end is read from the tokens, of which decoding and encoding again makes others."""
+    task, ends = conversation_toys.fitted(), set()
+    given = [{"temperature": x, "seed": seed} for seed, x in enumerate([0.1, 1.0, 5.0, 5.0])]
+    with TestClient(application({"talk": task})) as client:
+        answers = [chat(client, model="talk", **settings).json() for settings in given]
+    for settings, answer in zip(given, answers, strict=True):
+        use = task.used({"search": "sample", **settings})
+        (tokens,) = task.computed(task.field.encode([("Hi.",)]), use)["best"]
+        written = [int(token) for token in tokens if token != task.tokenizer.pad_id]
+        ended = written[-1] == task.tokenizer.end_id
+        ends.add(ended)
+        assert answer["usage"]["completion_tokens"] == len(written)
+        assert answer["choices"][0]["finish_reason"] == ("stop" if ended else "length")
+    assert ends == {True, False}
+
+
+def test_settings_of_sampling_are_used_and_checked(client, tasks):
+    for settings in ({"top_p": 0.5, "seed": 2}, {"seed": 4}):
+        answer = chat(client, model="talk", **settings).json()["choices"][0]["message"]
+        assert answer["content"] == tasks["talk"].answer("Hi.", search="sample", **settings)
+    for model in ("talk", "write"):
+        for wrong in ({"top_p": 7}, {"seed": -5}, {"temperature": 0, "top_p": 7}):
+            assert chat(client, model=model, **wrong).status_code == 400, (model, wrong)
+        certain = [
+            chat(client, model=model, temperature=0, seed=seed).json()["choices"][0]["message"]
+            for seed in (1, 2)
+        ]
+        assert certain[0] == certain[1]
 
 
 def test_without_a_seed_each_answer_is_drawn_anew(client):

@@ -54,6 +54,11 @@ def test_what_is_longer_is_said():
         assert len(task._written([long[0]], task.used({"beams": 1}))) == 1
 
 
+def test_texts_that_are_alike_cannot_be_split():
+    with pytest.raises(ValueError, match=r"`validation_size`=1 \(--dev-share\) cannot be filled"):
+        Summarizer.split([("The same.", f"but {x}") for x in "abcdefgh"], Summarizer.Data())
+
+
 def test_sentence_pieces():
     data = Summarizer.Data(tokenizer="sentence_piece", vocabulary_size=330)
     tokenizer = Summarizer.learn(PAIRS, data).tokenizer
@@ -74,6 +79,9 @@ def test_figures_are_those_of_rouge_score():
     np.testing.assert_allclose(rouge(references, found), expected)
     assert rouge(references, found, "unicode")[2].tolist() == [0.5, 0.0, 0.5]
     pairs = [("A dog ran. It rained.", "dog ran"), ("Cats sleep.", "cats")]
+    # Vowels of Hindi are parts of their words: one of 3 and of 2 words is the same.
+    assert rouge(["राम घर गया"], ["रोम गया"], "unicode")[0].tolist() == pytest.approx([0.4, 0, 0.4])
+    assert rouge(["re\u0301sume\u0301"], ["RÉSUMÉ"], "unicode")[0].tolist() == [1.0, 0.0, 1.0]
     report = score_summaries(pairs, ["dog ran", "hen"], num_bootstrap=20)
     assert report.rouge1.value == 0.5 and report.rouge1.low == 0.0 and report.rouge1.high == 1.0
     assert report.lead[0] == pytest.approx((0.8 + 2 / 3) / 2)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.generation.numbers import columns
-from keras_attn.generation.sampling import LEAST_TEMPERATURE
+from keras_attn.generation.sampling import GREATEST, LEAST
 from keras_attn.settings import Settings
 
 WITH_SETTINGS = "with_settings"
@@ -20,13 +20,14 @@ SAMPLED = {
 }  # fmt: skip
 """Sampling settings for checking an export, in addition to its own."""
 _OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
+_IN_RANGE = f"at least {LEAST:g} and at most {GREATEST:g}"
 _RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "temperature": (f"at least {LEAST_TEMPERATURE:g}", lambda x: x >= LEAST_TEMPERATURE),
+    "temperature": (_IN_RANGE, lambda x: (x >= LEAST) & (x <= GREATEST)),
     "top_k": ("at least 0, which keeps all", lambda x: x >= 0),
     "top_p": ("above 0 and at most 1, which keeps all", lambda x: (x > 0) & (x <= 1)),
     "min_p": ("at least 0, which keeps all, and below 1", lambda x: (x >= 0) & (x < 1)),
     "min_length": ("at least 0", lambda x: x >= 0),
-    "repetition_penalty": ("above 0; 1 means none", lambda x: x > 0),
+    "repetition_penalty": (f"{_IN_RANGE}; 1 means none", lambda x: (x >= LEAST) & (x <= GREATEST)),
     "mutual_information": ("at least 0", lambda x: x >= 0),
 }
 
