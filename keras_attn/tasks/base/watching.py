@@ -19,16 +19,15 @@ def check_learning_rate(
 
     Keras itself raises an error when a callback sets the rate, which may be many epochs later.
     """
+    names = [type(callback).__name__ for callback in callbacks if isinstance(callback, _SETTERS)]
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    if isinstance(optimizer.get_config()["learning_rate"], dict):
-        for callback in callbacks:
-            if isinstance(callback, _SETTERS):
-                raise ValueError(
-                    f"{type(callback).__name__} sets the learning rate, and needs an optimizer "
-                    "with a constant one. Received: an optimizer whose learning rate follows a "
-                    "schedule. Leave the callback out, or pass an optimizer, such as "
-                    "optimizer=keras.optimizers.Adam(1e-3)."
-                )
+    # The config is made only if it is needed: Keras imports TensorFlow to serialize a schedule.
+    if names and isinstance(optimizer.get_config()["learning_rate"], dict):
+        raise ValueError(
+            f"{names[0]} sets the learning rate, and needs an optimizer with a constant one. "
+            "Received: an optimizer whose learning rate follows a schedule. Leave the callback "
+            "out, or pass an optimizer, such as optimizer=keras.optimizers.Adam(1e-3)."
+        )
 
 
 class ProgressLines(keras.callbacks.Callback):
