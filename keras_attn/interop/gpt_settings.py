@@ -72,9 +72,9 @@ _SETTINGS["gemma3_text"] = {
     **_SETTINGS["gemma2"],
     "vocabulary_size": ("vocab_size", 262208),
     "sequence_length": ("max_position_embeddings", 131072),
-    "softcap": ("attn_logit_softcapping", None),
     "logit_softcap": ("final_logit_softcapping", None),
 }
+del _SETTINGS["gemma3_text"]["softcap"]
 KINDS = tuple(_SETTINGS)
 """The kinds of decoders that can be read."""
 _PLAIN = {
@@ -99,7 +99,7 @@ _FIXED["qwen3"] = {**_ROTARY, "qk_norm": "rms_norm", "use_bias": False}
 _GEMMA = {"sandwich_norm": True, "embedding_scale": True, "use_bias": False}
 _OWN = ("softcap", "logit_softcap", "scale")
 _FIXED["gemma2"] = {n: v for n, v in _ROTARY.items() if n not in _OWN} | _GEMMA
-_FIXED["gemma3_text"] = {**_FIXED["gemma2"], "qk_norm": "rms_norm"}
+_FIXED["gemma3_text"] = {**_FIXED["gemma2"], "qk_norm": "rms_norm", "softcap": None}
 # Settings that change what a model computes, with the values that are computed here.
 _ONLY: dict[str, dict[str, tuple[Any, ...]]] = {
     "gpt2": {
@@ -112,6 +112,7 @@ _ONLY: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 for _kind in ("gemma2", "gemma3_text"):
     _ONLY[_kind] = {**_ONLY["qwen3"], "use_bidirectional_attention": (False, None)}
+_ONLY["gemma3_text"]["attn_logit_softcapping"] = (None,)  # transformers reads and ignores it
 _ALWAYS: dict[str, tuple[Any, ...]] = {
     "is_encoder_decoder": (False, None),
     "pruned_heads": ({}, None),

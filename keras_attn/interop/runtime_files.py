@@ -70,7 +70,9 @@ def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) ->
 
 def by_name(model: keras.Model, inputs: dict[str, Any]) -> Any:
     """Returns named inputs in the form that the model's call takes."""
-    return inputs if isinstance(model.input, dict) else next(iter(inputs.values()))
+    if isinstance(model.input, dict):
+        return inputs
+    return keras.tree.map_structure(lambda tensor: inputs[tensor.name], model.input)
 
 
 def named_outputs(outputs: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,11 +25,14 @@ _PACKAGES = {
     "litert": ("tensorflow", "ai_edge_litert"),
 }
 _SCRIPT = """\
-import sys
+import importlib, sys
 import keras_attn
+for name in sys.argv[5:]:
+    importlib.import_module(name)
 from keras_attn.interop.runtime_files import write_model
 write_model(*sys.argv[1:5])
 """
+_OURS = ("keras", "keras_attn")
 _ROUNDING = 0.5
 """Largest distance of int8's outputs, as a share of the length of float32's.
 
@@ -58,9 +62,11 @@ def export_model(
 
     Args:
         path: The file, such as `"model.onnx"` or `"model.tflite"`. It is written atomically.
-        model: A functional model whose layers come from Keras and keras_attn. It has one input, or
-            a dict of inputs.
-        inputs: Example inputs, keyed by name: arrays of one shape `(B, T)`, with at least two rows
+        model: A functional model with one input, or a list or dict of inputs. Its layers come from
+            Keras and keras_attn, or are registered (`keras.saving.register_keras_serializable`) in
+            a module that can be imported.
+        inputs: Example inputs, keyed by the keys of the dict or the names of the `keras.Input`s:
+            arrays of one shape `(B, T)`, with at least two rows
             and two columns.
         format: `"onnx"`, `"onnx-int8"` or `"litert"`. In `"onnx-int8"`, the weights of matrix
             products are stored as 8-bit integers, and ONNX Runtime rounds the activations to 8 bits
@@ -73,8 +79,8 @@ def export_model(
         ImportError: If the packages of the format are not installed.
         RuntimeError: If the model cannot be exported, or the outputs of the file differ from the
             outputs of the model.
-        ValueError: If the format is unknown, or `inputs` are not the inputs of the model or do not
-            have one shape `(B, T)`.
+        ValueError: If the format is unknown, `inputs` are not the inputs of the model or do not
+            have one shape `(B, T)`, or a registered class or function is defined in `__main__`.
 
     Example:
 
@@ -89,13 +95,14 @@ def export_model(
     """
     check_format(format)
     arrays = _checked(model, inputs)
+    modules = _modules(model)
     with atomic_write(path) as partial, tempfile.TemporaryDirectory() as folder:
         source, examples = Path(folder, "model.keras"), Path(folder, "inputs.npz")
         written = Path(folder, f"written.{'tflite' if format == 'litert' else 'onnx'}")
         model.save(source)
         by_argument: dict[str, Any] = dict(arrays)
         np.savez(examples, **by_argument)
-        arguments = (str(source), str(examples), str(written), format)
+        arguments = (str(source), str(examples), str(written), format, *modules)
         what = f"The model cannot be exported as {format}"
         run_on_backend(BACKENDS[format], _SCRIPT, arguments, what)
         tell("loading the file, and comparing its outputs")
@@ -123,7 +130,9 @@ def check_format(format: str) -> None:
 
 def _checked(model: keras.Model, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, np.ndarray]:
     """The inputs as arrays of the model's dtypes."""
-    tensors = model.input if isinstance(model.input, dict) else {model.input.name: model.input}
+    tensors = model.input
+    if not isinstance(tensors, dict):
+        tensors = {x.name: x for x in keras.tree.flatten(tensors)}
     if set(inputs) != set(tensors):
         raise ValueError(
             f"`inputs` must be the inputs of the model, {sorted(tensors)}. Received: "
@@ -137,6 +146,22 @@ def _checked(model: keras.Model, inputs: Mapping[str, npt.ArrayLike]) -> dict[st
             f"Received: {shapes}."
         )
     return arrays
+
+
+def _modules(model: keras.Model) -> list[str]:
+    """The modules of a user's registered classes and functions, which a new process imports."""
+    registered = keras.saving.get_custom_objects()
+    names = set(re.findall(r'"([^"]+>[^"]+)"', model.to_json()))  # such as "package>Name"
+    of_names = {name: registered[name].__module__ for name in sorted(names & set(registered))}
+    here = [name for name, module in of_names.items() if module == "__main__"]
+    if here:
+        raise ValueError(
+            "Expected a model whose registered classes and functions can be imported, because "
+            f"another process exports it. Received: {', '.join(here)}, defined in the program "
+            "itself. Move them to a module."
+        )
+    own = {module for module in of_names.values() if module.partition(".")[0] not in _OURS}
+    return sorted(own)
 
 
 def _onnx(path: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:

@@ -27,7 +27,7 @@ from keras_attn.ops import (
     token_positions,
 )
 from keras_attn.ops.cached_attention import to_cache, write_cache
-from keras_attn.ops.masks import as_boolean_mask, check_not_rank_2
+from keras_attn.ops.masks import as_boolean_mask, check_not_rank_2, combine_masks
 from keras_attn.ops.precision import wide_dtype
 
 
@@ -248,7 +248,9 @@ class MultiHeadSelfAttention(HeadsLayer):
         window = self.sliding_window
         if self.sink_tokens and mask is not None and not self.right_padding:
             near = self._near_slots(mask)  # which are the first depends on where the padding is
-            attention_mask = near if attention_mask is None else self._both(attention_mask, near)
+            if attention_mask is not None:
+                near = self._both(attention_mask, near, x)
+            attention_mask = near
             window = None
         query, key, value = self.project(x, positions)
         return self._attend(
@@ -295,10 +297,12 @@ class MultiHeadSelfAttention(HeadsLayer):
             return near
         return ops.logical_or(near, ops.expand_dims(count <= self.sink_tokens, 1))
 
-    def _both(self, attention_mask: Tensor, near: Tensor) -> Tensor:
+    def _both(self, attention_mask: Tensor, near: Tensor, x: Tensor) -> Tensor:
+        """A checked mask and the slots that are near, `(B, 1|N, T, T)`."""
         mask = as_boolean_mask(attention_mask, "attention_mask")
         check_not_rank_2(mask, "attention_mask", "mask", causal=True)
-        return ops.logical_and(mask, near if len(mask.shape) == 3 else ops.expand_dims(near, 1))
+        near = ops.expand_dims(near, 1)
+        return combine_masks(x.shape, x.shape, self.num_heads, mask, causal_mask=near)
 
     def _positions_of(self, x: Tensor, positions: Tensor | None) -> Tensor | None:
         """Positions `(1, T)` or `(B, T)`, or None if the layer has no positions."""

@@ -282,6 +282,7 @@ def test_what_is_refused_by_name():
         ("gemma2", {"num_hidden_layers": 10**9}, "from 1 to 4096. Received: 1000000000"),
         ("gemma2", {"query_pre_attn_scalar": 0}, "at least 1. Received: 0"),
         ("gemma2", {"attn_logit_softcapping": -1.0}, "softcap.*Received: -1.0"),
+        ("gemma3_text", {"attn_logit_softcapping": 50.0}, "`attn_logit_softcapping` must be None"),
         ("gemma2", {"tie_word_embeddings": False}, "shares the weights of the embedding"),
         (
             "gemma3_text",

@@ -11,6 +11,12 @@ import pytest
 from keras_attn.fields import EncoderInput
 from keras_attn.interop import export_model, runtimes
 from keras_attn.interop.fast_tokenizers import write_tokenizer
+from keras_attn.layers import (
+    AttentionPooling,
+    MultiHeadAttention,
+    MultiHeadSelfAttention,
+    TokenEmbedding,
+)
 from keras_attn.models import (
     BagClassifierConfig,
     BertConfig,
@@ -161,6 +167,34 @@ def test_any_shape(config, format, tmp_path):
         for name, values in zip(model.output, session.run(list(model.output), typed), strict=True):
             theirs = keras.ops.convert_to_numpy(expected[name])
             np.testing.assert_allclose(values, theirs, atol=1e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.slow
+def test_a_list_of_inputs_and_a_function_of_the_user(tmp_path, monkeypatch):
+    """The process that exports the model imports the module of the function."""
+    (tmp_path / "own_scores.py").write_text(
+        "import keras\n"
+        "@keras.saving.register_keras_serializable('own')\n"
+        "def nearer(scores, head, query, key):\n"
+        "    return scores - keras.ops.cast(keras.ops.abs(query - key), scores.dtype)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import own_scores
+
+    def model(score_mod):
+        a, b = (keras.Input((None,), dtype="int32", name=name) for name in "ab")
+        embed = TokenEmbedding(20, 12)
+        x = MultiHeadSelfAttention(3, score_mod=score_mod)(embed(b))
+        x = MultiHeadAttention(3)(embed(a), x)
+        return keras.Model([a, b], AttentionPooling()(x))
+
+    inputs = {"a": np.array([[3, 4, 0], [5, 6, 7]]), "b": np.array([[3, 4, 5], [1, 2, 0]])}
+    path = tmp_path / "m.onnx"
+    export_model(path, model(own_scores.nearer), inputs)  # which compares the outputs
+    assert path.exists()
+    monkeypatch.setattr(own_scores.nearer, "__module__", "__main__")
+    with pytest.raises(ValueError, match="own>nearer, defined in the program itself"):
+        export_model(path, model(own_scores.nearer), inputs)
 
 
 @pytest.mark.slow

@@ -73,6 +73,20 @@ def test_the_first_tokens_beside_a_window():
     mask = np.array([[0, 1, 1, 1, 1]])
     _, weights = layer(x, mask=mask, use_causal_mask=True, return_attention_scores=True)
     np.testing.assert_array_equal(np.asarray(weights)[0, 0, 1:, 1:] > 0, wanted[:4, :4])
+    for own in (np.ones((1, 5, 5)), np.ones((1, N, 5, 5)), np.ones((1, 1, 1, 5))):
+        own[..., 3] = 0
+        _, fewer = layer(
+            x,
+            mask=mask,
+            attention_mask=own == 1,
+            use_causal_mask=True,
+            return_attention_scores=True,
+        )
+        seen = wanted[:4, :4] * [1, 1, 0, 1]
+        np.testing.assert_array_equal(np.asarray(fewer)[0, 1, 1:, 1:] > 0, seen)
+    for shape in ((1, 5, 1), (1, 1, 1, 1), (1, 1, 5, 1), (2, 5, 5), (1, 5, 6), (1, N + 1, 5, 5)):
+        with pytest.raises(ValueError, match="`attention_mask` must have shape"):
+            layer(x, mask=mask, attention_mask=np.ones(shape, "bool"))
 
 
 @pytest.mark.slow

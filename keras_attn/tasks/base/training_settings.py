@@ -67,7 +67,12 @@ class RunSettings(Settings):
     learning_rate: float | None = setting(
         RunDefault(1e-3, backbone=1e-4), "peak learning rate", above=0
     )
-    seed: int = setting(0, "seed of the weights, dropout and the order of the data", at_least=0)
+    seed: int = setting(
+        0,
+        "seed of dropout and the order of the data; also of the weights, if the run creates the "
+        "model, as the command does",
+        at_least=0,
+    )
     steps_per_execution: int = setting(
         1,
         "batches between two calls of callbacks and checks of signals, always 1 on PyTorch; "
