@@ -248,9 +248,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         window = self.sliding_window
         if self.sink_tokens and mask is not None and not self.right_padding:
             near = self._near_slots(mask)  # which are the first depends on where the padding is
-            if attention_mask is not None:
-                near = self._both(attention_mask, near, x)
-            attention_mask = near
+            own = attention_mask
+            attention_mask = near if own is None else self._both(own, near, x)
             window = None
         query, key, value = self.project(x, positions)
         return self._attend(
@@ -297,7 +296,7 @@ class MultiHeadSelfAttention(HeadsLayer):
             return near
         return ops.logical_or(near, ops.expand_dims(count <= self.sink_tokens, 1))
 
-    def _both(self, attention_mask: Tensor, near: Tensor, x: Tensor) -> Tensor:
+    def _both(self, attention_mask: Tensor, near: Tensor, x: Tensor) -> Tensor | None:
         """A checked mask and the slots that are near, `(B, 1|N, T, T)`."""
         mask = as_boolean_mask(attention_mask, "attention_mask")
         check_not_rank_2(mask, "attention_mask", "mask", causal=True)

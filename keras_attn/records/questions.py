@@ -144,7 +144,8 @@ class _Reading(LineReading):
             if isinstance(answer, dict):
                 words = answer.get("text")
                 start = answer.get("start", answer.get("answer_start"))
-            if not isinstance(words, str) or not isinstance(start, Integral | None):
+            start = int(start) if isinstance(start, Integral) else start  # also NumPy's
+            if not isinstance(words, str) or not isinstance(start, int | None):
                 of = f"text of type {type(words).__name__} and a start of type"
                 return problem("type", f"has an answer with a {of} {type(start).__name__}")
             if is_blank(words):

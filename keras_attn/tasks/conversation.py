@@ -699,12 +699,11 @@ class Talker(SequenceToSequence):
         alternately. Empty turns are removed first. If no turn is left, the answer is `""`.
 
         Args:
-            conversations: A string (a single turn), a tuple of strings (the turns so far), or a
-                list of strings and tuples.
+            conversations: Strings (single turns) and tuples of strings (the turns so far).
             use: Settings of class `Use`.
 
         Returns:
-            A string, or a list of strings for a list.
+            A list with an answer for each conversation.
 
         Raises:
             TypeError: If a turn is not a string, or a setting is unknown.
@@ -713,19 +712,15 @@ class Talker(SequenceToSequence):
         """
         return [answer for answer, _ in self.answers(conversations, use)]
 
-    def answers(
-        self, conversations: Sequence[Any], use: ConversationUse
-    ) -> list[tuple[str, Ending]]:
-        """Answers like `results`, and returns an `Ending` with each answer: the number of its
-        tokens, with the end token, and whether it was cut at `max_answer` tokens."""
+    def answers(self, turns: Sequence[Any], use: ConversationUse) -> list[tuple[str, Ending]]:
+        """Answers like `results`; each answer has an `Ending`, whose number has the end token."""
         signature = self.signatures(self.checked_use(use))["serving_default"]
-        rows = signature.field.encode(conversations)
+        rows = signature.field.encode(turns)
         found = self.computed(rows, use)
-        endings = [
-            Ending(int(length[0]), bool(truncated[0]))
-            for length, truncated in zip(found["lengths"], found["truncated"], strict=True)
-        ]
-        return [*zip(signature.outputs["answer"].decode({**rows, **found}), endings, strict=True)]
+        texts = signature.outputs["answer"].decode({**rows, **found})
+        ends = zip(found["lengths"], found["truncated"], strict=True)
+        endings = [Ending(int(length[0]), bool(truncated[0])) for length, truncated in ends]
+        return [*zip(texts, endings, strict=True)]
 
     def answer(self, conversations: Any, **settings: Any) -> Any:
         """Answers the last turn of conversations, like `predict`.
