@@ -85,6 +85,9 @@ def gradient_function(
     prediction.) If there are two classes and the model is linear in its embeddings, like a bag
     without a hidden layer, the weights and the difference of the biases sum to the log-odds. The
     weight of a pair of tokens is split evenly between its two tokens.
+
+    Layer norms make a model almost independent of the lengths of its vectors. In such a model, a
+    weight may be near 0 or have the wrong sign, although the prediction depends on the token.
     """
     embed, rest = embedding_and_rest(model)
 

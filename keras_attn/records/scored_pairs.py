@@ -72,7 +72,7 @@ class NumberReading(LineReading):
     def number(self, number: int, given: object) -> float | None:
         """Returns the number of a line; if it is bad, records a problem and returns None."""
         value = math.nan
-        if isinstance(given, str):
+        if isinstance(given, str) and "_" not in given:  # Python reads 1_000
             with contextlib.suppress(ValueError):
                 # Where commas are for decimals, semicolons are between cells.
                 decimal = "," if self.delimiter == ";" and "." not in given else "."

@@ -163,6 +163,6 @@ class WordTests(NamedTuple):
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        return math.nan if "_" in text else float(text)  # Python reads 1_000
     except ValueError:
         return math.nan

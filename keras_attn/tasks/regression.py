@@ -520,6 +520,13 @@ class TextRegressor(TextRowsTask):
 
 
 def _spread(numbers: np.ndarray) -> dict[str, float]:
-    """The mean, deviation and median of numbers."""
-    median = float(np.median(numbers))
-    return {"mean": float(numbers.mean()), "deviation": float(numbers.std()), "median": median}
+    """The mean, deviation and median of numbers, which float32 must be able to tell apart."""
+    mean, deviation = float(numbers.mean()), float(numbers.std())
+    step = float(np.spacing(np.float32(abs(mean))))
+    if 0 < deviation < 50 * step:
+        raise ValueError(
+            f"Expected numbers that differ by more than float32 can resolve, {step:g} here. "
+            f"Received: a mean of {mean:.10g} with a standard deviation of {deviation:g}. Subtract "
+            "a constant from all numbers, such as the smallest one."
+        )
+    return {"mean": mean, "deviation": deviation, "median": float(np.median(numbers))}

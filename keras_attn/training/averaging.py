@@ -14,7 +14,8 @@ def averaged_weights(model: keras.Model) -> Iterator[bool]:
 
         average_1 = weights_1,    average_t = m average_(t-1) + (1 - m) weights_t
 
-    weights_t are the weights after t updates. Keras optimizers keep this average with
+    weights_t are the weights after t batches (with gradient accumulation, not all of them change
+    the weights). Keras optimizers keep this average with
     `use_ema=True, ema_momentum=m` (Polyak and Juditsky, 1992). A translation model usually scores
     better with averaged weights than with its last weights, especially while the learning rate is
     high. At the end of the block, even after an error, the original weights are restored.

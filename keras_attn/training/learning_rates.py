@@ -53,7 +53,12 @@ def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int
         return found
 
     def scaled_update(grads: Sequence[Any], variables: Sequence[Any], rate: Tensor | float) -> None:
-        for factor, members in groups(variables).items():
+        # What Nadam multiplies in each call, which is to be multiplied once in a step.
+        product = getattr(optimizer, "_u_product", None)
+        before = None if product is None else product + 0.0
+        for i, (factor, members) in enumerate(groups(variables).items()):
+            if i and product is not None:
+                optimizer.assign(product, before)
             scaled = rate if factor == 1.0 else rate * factor
             update([grads[i] for i in members], [variables[i] for i in members], scaled)
 

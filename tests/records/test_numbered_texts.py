@@ -31,7 +31,7 @@ def test_pairs_and_numbers_of_json(tmp_path):
     assert [x.number for x in found] == [3.0, 0.5]
 
 
-@pytest.mark.parametrize("wrong", ["good", "NaN", "inf", "", "1,5", "1e999"])
+@pytest.mark.parametrize("wrong", ["good", "NaN", "inf", "", "1,5", "1e999", "1_000"])
 def test_values_that_are_no_numbers(tmp_path, wrong):
     """A comma is no decimal point where commas are between cells."""
     path = write(tmp_path / "a.csv", f'text,number\nGood.,1\nBad.,"{wrong}"\n')

@@ -159,6 +159,8 @@ def test_what_cannot_be_learned():
         TextRegressor.create([("a", 3), ("b", 3.0)])
     with pytest.raises(ValueError, match=r"finite number .* Received: 'good' at position 0"):
         TextRegressor.create([("a", "good")])
+    with pytest.raises(ValueError, match=r"resolve, 128 here.* Subtract a constant"):
+        TextRegressor.create([("a", 1.7e9), ("b", 1.7e9 + 60.0)])
     with pytest.raises(ValueError, match=r"-1e\+30 and 1e\+30. Received: -1e\+39 at position 1"):
         TextRegressor.create([("a", 3), ("b", -1e39)])
     with pytest.raises(

@@ -90,6 +90,23 @@ def distance(a, b):
     return max(float(np.abs(x - y).max()) for x, y in zip(a, b, strict=True))
 
 
+def nadam():
+    """Distance from plain Nadam, whose state for all weights advances once a step."""
+    moved = {}
+    for scaled in (False, True):
+        slow, fast = keras.Variable([1.0, 2.0]), keras.Variable([1.0, 2.0])
+        optimizer = keras.optimizers.Nadam(RATE)
+        if scaled:
+            scale_learning_rate(optimizer, {id(slow): FACTOR})
+        for step in range(5):
+            grad = keras.ops.array([0.5, -1.0]) * (step + 1)
+            optimizer.apply([grad, grad], [slow, fast])
+        moved[scaled] = [keras.ops.convert_to_numpy(v) - [1.0, 2.0] for v in (slow, fast)]
+    slow, fast = moved[False]
+    return distance([FACTOR * slow, fast], moved[True])
+
+
 if __name__ == "__main__":
     found = {case: distance(fitted(case), by_hand(case)) for case in CASES}
+    found["nadam"] = nadam()
     print(json.dumps({**found, "backend": keras.backend.backend()}))

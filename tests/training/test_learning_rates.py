@@ -23,12 +23,16 @@ def test_adam_by_hand(case):
     assert script.distance(script.fitted(case), script.by_hand(case)) < 2e-6
 
 
+def test_nadam_multiplies_its_momentum_once_in_a_step():
+    assert script.nadam() < 1e-6
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_another_backend(backend):
     found = answer(backend, Path(script.__file__))
     assert found.pop("backend") == backend
-    assert set(found) == set(script.CASES)
+    assert set(found) == {*script.CASES, "nadam"}
     assert all(distance < 2e-6 for distance in found.values()), found
 
 
