@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import ipaddress
+import os
 import signal
 import socket
 from collections.abc import Mapping
@@ -37,9 +38,10 @@ def serve(
 
     Raises:
         ImportError: If Starlette, uvicorn or `prometheus_client` is not installed.
-        SystemExit: If the server cannot listen on the address and port, for example because the
-            port is in use.
+        OSError: If the server cannot listen on the address and port, for example because the port
+            is in use.
     """
+    _check_address(host, port)
     local = _is_local(host)
     hosts = ("localhost", "127.0.0.1", "[::1]", host) if local else ("*",)
     # The scope of a device is one of a thread.
@@ -56,7 +58,8 @@ def serve(
             await super().startup(sockets)
             at = self.servers[0].sockets[0].getsockname()[1]
             models = ", ".join(tasks)
-            print(f"http://{host}:{at} serves {models} to {who}. Ctrl-C ends it.", flush=True)
+            named = f"[{host}]" if ":" in host else host  # IPv6
+            print(f"http://{named}:{at} serves {models} to {who}. Ctrl-C ends it.", flush=True)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             # uvicorn's own method has the signal raised again, which then kills the process.
@@ -64,6 +67,23 @@ def serve(
             self.should_exit = True
 
     Server(uvicorn.Config(app, host, port, log_level="warning", access_log=False)).run()
+
+
+def _check_address(host: str, port: int) -> None:
+    """Raises an OSError if no server can listen on the address and port."""
+    try:
+        for family, kind, number, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind, number) as tried:
+                if os.name == "posix":  # as servers do, so that a port is free at once
+                    tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(address)
+    except OSError as error:
+        raise OSError(
+            f"Expected an address and a port to listen on. Received: {host!r} and port {port}: "
+            f"{error.strerror}. Choose another port, or 0 for any free one."
+        ) from error
 
 
 def _is_local(host: str) -> bool:

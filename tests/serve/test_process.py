@@ -10,6 +10,8 @@ import pytest
 import serving
 import text_classification_toys
 
+from keras_attn.serve import serve
+
 SLOW = """
 import pathlib, time
 from keras_attn.tasks import TextClassifier
@@ -38,6 +40,13 @@ def refuses(url):
     except ConnectionRefusedError:
         return True
     return False
+
+
+def test_a_port_that_is_taken():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(OSError, match=f"'127.0.0.1' and port {port}: .* Choose another port"):
+            serve({}, port=port)
 
 
 @pytest.mark.slow
