@@ -224,6 +224,8 @@ class WordEmbedder(Task[Texts]):
     decide_nothing = ("started",)
     main_layer = "embedding"
     signature_inputs: ClassVar = {"serving_default": ("words",)}
+    comparable_losses: ClassVar[bool] = False
+    """The loss of an epoch depends on the number of words that subsampling leaves in a batch."""
 
     started = ""
     """A line for the log about the initial vectors; empty if they are random."""

@@ -52,6 +52,18 @@ def test_words_that_stand_together_are_near(embedder):
     assert losses[-1] < 0.8 * losses[0]
 
 
+def test_losses_of_epochs_of_other_words_are_not_compared():
+    """An epoch whose batches have more words has a larger loss; no step was too large."""
+    embedder = WordEmbedder.create(TEXTS[:60], model={"dim": 8})
+    settings = {**SETTINGS, "subsample": 0.01, "batch_size": 2048, "learning_rate": 1e-9}
+    rises = 0
+    for seed in range(4):
+        run = embedder.fit(TEXTS[:60], epochs=2, verbose=0, seed=seed, **settings)
+        rises += run.history["loss"][1] > run.history["loss"][0]
+        assert "rose" not in run.note
+    assert rises
+
+
 @pytest.mark.slow
 def test_cbow_finds_them_too():
     both_sides_part(learned("cbow")[0])

@@ -18,7 +18,8 @@ def finished(task: Any, run: TrainingRun, batches: Any, held: Any, training: Any
         note = task.finish(held, training)
         if note and run.best is not None and is_first_process():
             task.save(run.best)
-        rise = doubt_of_rise(run.first_loss, run.history.get("loss", []))
+        losses = run.history.get("loss", []) if getattr(task, "comparable_losses", True) else []
+        rise = doubt_of_rise(run.first_loss, losses)
         notes = [note, rise, task.doubt(batches, run), task.doubt_guesses(held)]
     return run._replace(note="; ".join(filter(None, notes)))
 
