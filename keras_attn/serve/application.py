@@ -209,6 +209,11 @@ class _Handlers:
     async def state(self, request: Request) -> Response:
         """The state of a model in TensorFlow Serving's form."""
         name = request.path_params["name"]
+        model, _, verb = name.rpartition(":")
+        if model in self.served and verb in _VERBS:  # the route of another method
+            response = _json({"error": f"Expected POST. Received: {request.method}."}, 405)
+            response.headers["allow"] = "POST"
+            return response
         if name not in self.served:
             return _json({"error": f"Unknown model {shown(name)}."}, 404)
         okay = {"error_code": "OK", "error_message": ""}
@@ -220,7 +225,7 @@ class _Handlers:
     async def act(self, request: Request) -> Response:
         """`:predict` and `:explain`."""
         name, verb = request.path_params["name"], request.path_params["verb"]
-        actions = {"predict": self._predict, "explain": self._explain}
+        actions = dict(zip(_VERBS, (self._predict, self._explain), strict=True))
         if name not in self.served or verb not in actions:
             what = f"models {', '.join(self.served)} with :predict and :explain"
             return _json({"error": f"Expected {what}. Received: {shown(f'{name}:{verb}')}."}, 404)
@@ -316,6 +321,7 @@ class _Handlers:
 
 
 _MOST_EXPLAINED = 8
+_VERBS = ("predict", "explain")
 _SIGNATURE = "serving_default"
 
 

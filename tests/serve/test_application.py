@@ -133,6 +133,10 @@ def test_unknown_models_and_verbs(client):
     assert post(client, {}, verb="train")[0] == 404
     assert client.get("/v1/models/..%2f..%2fetc").status_code == 404
     assert client.get("/v1/models/a/", follow_redirects=False).status_code == 404
+    assert client.get("/v1/models/c:predict").status_code == 404
+    for verb in ("predict", "explain"):
+        answer = client.get(f"/v1/models/a:{verb}")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
 def test_slow_requests_and_overload(client, task):
