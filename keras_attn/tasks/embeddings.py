@@ -717,11 +717,12 @@ class WordEmbedder(Task[Texts]):
         In place of a word there may be a sum and difference, in quotation marks: "king - man +
         woman".
         """
+        found = [self.nearest(text, use.top_k) for text in inputs]  # or an error, before any line
         for number, text in enumerate(inputs):
             if number:
                 yield ""
             yield text
-            yield from _shown(self.nearest(text, use.top_k))
+            yield from _shown(found[number])
 
     @step("analogy", takes=("use",), reads="A B C", model=_MODEL)
     def _show_analogy(self, inputs: Sequence[str], use: EmbeddingsUse) -> Iterator[str]:

@@ -40,7 +40,8 @@ def test_neighbours(best, capfd):
     assert lines[5:] == [f"{cosine:7.4f}  {word}" for word, cosine in expected]
     command("analogy", "--model", best, "--top-k", 2, "man", "woman", "king")
     assert capfd.readouterr().out.splitlines() == lines[5:]
-    code, _, err = command("nearest", "--model", best, "cow")
+    code, _, err = command("nearest", "--model", best, "king", "cow")
+    assert capfd.readouterr().out == ""
     assert (code, "'cow', which is not in the vocabulary of 6 words" in err) == (1, True)
 
 
