@@ -60,7 +60,7 @@ class Ending(NamedTuple):
     """
 
     num_tokens: int
-    """Number of tokens that were generated, up to and including those of a stop string."""
+    """Number of generated tokens, up to the end of a stop string."""
     truncated: bool
     """Whether the text was cut at the requested number of tokens: it contains neither an end token
     nor a stop string."""
