@@ -284,7 +284,7 @@ class _Handlers:
             pieces = served.worker.stream(asked.pieces)
             if not asked.stream:
                 return _json(asked.whole([piece async for piece in pieces])), 1
-            first = await anext(pieces)  # what is wrong is found before the answer begins
+            first = await anext(pieces)  # an error is raised before the answer begins
             events = asked.events(first, pieces)
             return StreamingResponse(events, media_type="text/event-stream"), 1
 

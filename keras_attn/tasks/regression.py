@@ -521,7 +521,8 @@ class TextRegressor(TextRowsTask):
 
 def _spread(numbers: np.ndarray) -> dict[str, float]:
     """The mean, deviation and median of numbers, which float32 must be able to tell apart."""
-    mean, deviation = float(numbers.mean()), float(numbers.std())
+    mean = float(numbers.mean())
+    deviation = float(numbers.std()) if np.ptp(numbers) else 0.0  # which rounding makes 1e-17
     step = float(np.spacing(np.float32(abs(mean))))
     if 0 < deviation < 50 * step:
         raise ValueError(
