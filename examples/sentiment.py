@@ -39,6 +39,11 @@ MODELS = {
         "training": {"epochs": 4, "learning_rate": 3e-3},
     },
 }
+METHODS = {
+    "attention": "attention",
+    "gradient": "gradient",
+    "integrated_gradients": "integrated gradients",
+}
 SHOWN, DELETED = 6, 200
 
 
@@ -107,12 +112,12 @@ def main(arguments: list[str] | None = None) -> None:
     loaded = {name: TextClassifier.load(args.run_dir / name / "best.task") for name in args.models}
     for text in shown:
         for name, classifier in loaded.items():
-            for method in ("attention", "gradient"):
+            for method in METHODS:
                 explanation = classifier.explain(text, method=method)
                 explanations.append(named(explanation, name))
     page = args.run_dir / "explained.html"
     page.write_text(text_weights_html(explanations, "Which words decided"), encoding="utf-8")
-    for explanation in explanations[: 2 * len(loaded)]:
+    for explanation in explanations[: len(METHODS) * len(loaded)]:
         print(f"{explanation.method:<32}{explanation.label:<10}{strongest(explanation)}")
     print(f"{explanations[0].text!r}\n{page}")
 
@@ -208,7 +213,7 @@ def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
     # On development texts: the test texts are for the accuracy alone. What was cut is left out.
     ids = classifier.tokenizer.encode([x.text for x in splits.dev][:DELETED])
     ids = [truncate(row, classifier.max_length, classifier.truncation) for row in ids]
-    for method in ("attention", "gradient"):
+    for method in METHODS:
         _, weights = classifier.explain_ids(ids, method)
         curve = deletion_curve(
             lambda rows: classifier.probabilities_of_logits(classifier.logits_of_ids(rows)),
@@ -223,8 +228,8 @@ def table(rows: list[dict]) -> str:
     """The ladder as a table of Markdown."""
     lines = [
         "| model | weights | training, s | accuracy (95 %) | macro F1 | AUC | log loss | ECE "
-        "| deletion gains: attention | gradient |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        f"| deletion gains: {' | '.join(METHODS.values())} |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         low, high = row["accuracy"]["interval"]
@@ -235,7 +240,7 @@ def table(rows: list[dict]) -> str:
             f"{row['accuracy']['value']:.3f} ({low:.3f} to {high:.3f})",
             *(f"{row[name]['value']:.3f}" for name in ("macro_f1", "auc", "log_loss", "ece")),
         ]
-        for method in ("attention", "gradient"):
+        for method in METHODS:
             curve = row.get(f"deletion_{method}")
             cells.append(f"{curve['random_area'] - curve['area']:.3f}" if curve else "")
         lines.append("| " + " | ".join(cells) + " |")

@@ -38,7 +38,7 @@ sys.path.append(str(HERE.parent))  # for the baseline
 from tfidf_baseline import TfidfBaseline
 
 TESTS = {"imdb": "test", "sst2": "dev"}
-METHODS = ("attention", "gradient")
+METHODS = ("attention", "gradient", "integrated_gradients")
 DELETED = 300
 
 

@@ -70,12 +70,12 @@ def split_pairs_evenly(values: Tensor) -> Tensor:
 
 
 def gradient_function(
-    model: keras.Model, multi_label: bool = False
+    model: keras.Model, multi_label: bool = False, steps: int | None = None
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Returns a function from ids and classes to the logits and the contribution of each token.
 
-    The function computes gradient times input (Shrikumar et al., 2016). With e[s] the embedding of
-    token s and c the explained class,
+    Without `steps`, the function computes gradient times input (Shrikumar et al., 2016). With e[s]
+    the embedding of token s and c the explained class,
 
         weights[s] = e[s] . d odds_c / d e[s]
         odds_c     = logit_c - log sum_{k != c} exp(logit_k) = log(p_c / (1 - p_c))
@@ -88,21 +88,28 @@ def gradient_function(
 
     Layer norms make a model almost independent of the lengths of its vectors. In such a model, a
     weight may be near 0 or have the wrong sign, although the prediction depends on the token.
+    Integrated gradients (Sundararajan et al., 2017) do not have this fault. The function computes
+    them with a number n of `steps`, from the gradients at n points between zero vectors and the
+    embeddings of all S tokens:
+
+        weights[s] = e[s] . 1/n sum_{i < n} d odds_c / d e[s] at (i + 1/2) / n * e
+
+    These weights, including the weights of special tokens, sum to the log-odds minus the log-odds
+    of zero vectors, except for the error of the n points.
     """
     embed, rest = embedding_and_rest(model)
 
     def run(ids: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         ids = ops.convert_to_tensor(ids)  # Keras refuses lists of tensors and arrays
 
-        def decide(embedded: list[Tensor]) -> tuple[Tensor, Tensor]:
+        def decide(embedded: list[Tensor], found: Tensor | None = None) -> tuple[Tensor, Tensor]:
             logits = ops.cast(rest([*embedded, ids], training=False), "float32")
-            chosen = _chosen(logits, classes)
+            chosen = _chosen(logits if found is None else found, classes)
             return ops.sum(log_odds(logits, chosen, multi_label)), logits
 
         # Without the implicit mask of the layer, which Keras would warn about.
         embedded = [ops.stop_gradient(x) for x in embed(ids)]
-        logits, gradients = _gradients(decide, embedded)
-        weights, *others = _products(embedded, gradients)
+        logits, (weights, *others) = _contributions(decide, embedded, steps)
         for of_pairs in others:
             weights = weights + split_pairs_evenly(of_pairs)
         return logits, weights
@@ -121,7 +128,9 @@ def log_odds(logits: Tensor, classes: Tensor, multi_label: bool = False) -> Tens
 
 
 def encoder_gradient_function(
-    model: keras.Model, pick: Callable[[dict[str, Tensor], Any], Tensor]
+    model: keras.Model,
+    pick: Callable[[dict[str, Tensor], Any], Tensor],
+    steps: int | None = None,
 ) -> Callable[[dict[str, Tensor], Tensor], tuple[dict[str, Tensor], Tensor]]:
     """Returns a function that computes the contribution of each token of an encoder with heads.
 
@@ -129,6 +138,8 @@ def encoder_gradient_function(
     its segment and its position, after the norm:
 
         weights[t] = e[t] . d pick(logits) / d e[t]
+
+    With `steps`, the contribution is that of integrated gradients, as in `gradient_function`.
     """
     layers = {layer.name: layer for layer in model.layers}
     if "embedding" not in layers:
@@ -151,7 +162,7 @@ def encoder_gradient_function(
     def run(
         inputs: dict[str, Tensor], index: Tensor | None = None
     ) -> tuple[dict[str, Tensor], Tensor]:
-        def decide(embedded: list[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        def decide(embedded: list[Tensor], _: Any = None) -> tuple[Tensor, dict[str, Tensor]]:
             found = rest([*embedded, {name: inputs[name] for name in others}], training=False)
             found |= {name: layers["embedding"](found[name], reverse=True) for name in tied}
             logits = {name: ops.cast(x, "float32") for name, x in found.items()}
@@ -159,19 +170,19 @@ def encoder_gradient_function(
 
         # Without the implicit mask of the layer, which Keras would warn about.
         embedded = ops.stop_gradient(embed(dict(inputs), training=False))
-        logits, (gradients,) = _gradients(decide, [embedded])
-        products = ops.cast(embedded, "float32") * ops.cast(gradients, "float32")
-        return logits, ops.sum(products, axis=-1)
+        logits, (weights,) = _contributions(decide, [embedded], steps)
+        return logits, weights
 
     return run
 
 
 def pair_gradient_function(
-    model: keras.Model,
+    model: keras.Model, steps: int | None = None
 ) -> Callable[[dict[str, Tensor], Tensor], tuple[Tensor, dict[str, Tensor]]]:
     """Returns a function that computes the logits of text pairs and the contribution of each word.
 
-    The contribution is gradient times input of the log-odds of a class, as in `gradient_function`.
+    The contribution is gradient times input of the log-odds of a class or, with `steps`, the
+    integrated gradient, as in `gradient_function`.
     """
     layer = model.get_layer("embedding")
     embedded = {
@@ -185,14 +196,15 @@ def pair_gradient_function(
     def run(ids: dict[str, Tensor], classes: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         names = list(embedded)
 
-        def decide(vectors: list[Tensor]) -> tuple[Tensor, Tensor]:
+        def decide(vectors: list[Tensor], found: Tensor | None = None) -> tuple[Tensor, Tensor]:
             given = dict(zip(names, vectors, strict=True))
             logits = ops.cast(rest([given, ids], training=False), "float32")
-            return ops.sum(log_odds(logits, _chosen(logits, classes))), logits
+            chosen = _chosen(logits if found is None else found, classes)
+            return ops.sum(log_odds(logits, chosen)), logits
 
         vectors = [ops.stop_gradient(layer(ids[name])) for name in names]
-        logits, gradients = _gradients(decide, vectors)
-        return logits, dict(zip(names, _products(vectors, gradients), strict=True))
+        logits, weights = _contributions(decide, vectors, steps)
+        return logits, dict(zip(names, weights, strict=True))
 
     return run
 
@@ -201,6 +213,36 @@ def _chosen(logits: Tensor, classes: Tensor) -> Tensor:
     """The classes; negative ones are replaced by the class with the greatest logit."""
     best = ops.cast(ops.argmax(logits, axis=-1), "int32")
     return ops.where(classes < 0, best, ops.cast(classes, "int32"))
+
+
+def _contributions(
+    decide: Callable, inputs: list[Tensor], steps: int | None
+) -> tuple[Any, list[Tensor]]:
+    """Computes gradient times input of each position or, with `steps`, the integrated gradient.
+
+    Args:
+        decide: Function `(inputs, found=None) -> (scalar, found)`, where `found` are the outputs of
+            the model. `found` is given for points between zero and the inputs, and has the outputs
+            for the inputs.
+        inputs: Tensors `(B, S, D)`.
+        steps: Number of points.
+
+    Returns:
+        The outputs for the inputs, and a list of the contributions `(B, S)`.
+    """
+    if steps is None:
+        found, gradients = _gradients(decide, inputs)
+        return found, _products(inputs, gradients)
+    found = keras.tree.map_structure(ops.stop_gradient, decide(inputs)[1])
+
+    def add(step: Tensor, sums: list[Tensor]) -> list[Tensor]:
+        part = (ops.cast(step, "float32") + 0.5) / steps
+        points = [ops.cast(part, x.dtype) * x for x in inputs]
+        _, gradients = _gradients(lambda given: decide(given, found), points)
+        return [x + ops.cast(g, "float32") for x, g in zip(sums, gradients, strict=True)]
+
+    sums = ops.fori_loop(0, steps, add, [ops.zeros_like(x, dtype="float32") for x in inputs])
+    return found, [x / steps for x in _products(inputs, sums)]
 
 
 def _products(inputs: list[Tensor], gradients: list[Tensor]) -> list[Tensor]:

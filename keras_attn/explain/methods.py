@@ -6,7 +6,19 @@ from keras import ops
 from keras_attn.explain.attributions import attention_function, gradient_function, has_attention
 from keras_attn.hints import Tensor
 
-METHODS = ("attention", "gradient")
+# Methods, and how explanations name them.
+METHOD_NAMES = {
+    "attention": "attention",
+    "gradient": "gradient x input",
+    "integrated_gradients": "integrated gradients",
+}
+METHODS = tuple(METHOD_NAMES)
+STEPS = 32  # points of integrated gradients
+
+
+def steps_of(method: str) -> int | None:
+    """Returns the number of points of integrated gradients; None for other methods."""
+    return STEPS if method == "integrated_gradients" else None
 
 
 def checked_method(model: keras.Model, method: str | None = None) -> str:
@@ -24,8 +36,8 @@ def check_label(label: str | None, method: str) -> None:
     """Raises an error if a class is given to a method that does not use it."""
     if label is not None and method == "attention":
         raise ValueError(
-            "`label` requires method='gradient', because attention is the same for all "
-            f"classes. Received: label={label!r}, method={method!r}."
+            "`label` requires method='gradient' or method='integrated_gradients', because "
+            f"attention is the same for all classes. Received: label={label!r}, method={method!r}."
         )
 
 
@@ -38,11 +50,11 @@ def weighed_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Computes the logits of rows of ids and the weight of each token, on every backend.
 
-    Gradients explain `classes (B,)`. Where a class is negative, or if `classes` is None, they
-    explain the most probable class.
+    Gradients, integrated or not, explain `classes (B,)`. Where a class is negative, or if `classes`
+    is None, they explain the most probable class.
     """
     if method == "attention":
         return attention_function(model)(ids)
     if classes is None:
         classes = ops.zeros_like(ids[:, 0]) - 1
-    return gradient_function(model, multi_label)(ids, classes)
+    return gradient_function(model, multi_label, steps_of(method))(ids, classes)

@@ -702,11 +702,11 @@ class AnswerSelector(TextVectors):
             use: Settings of class `Use`.
 
         Returns:
-            With `method="gradient"`, an `Explanation` for a question, or a list of `Explanation`s
-            for a list. An `Explanation` has the contribution (gradient times input) of each word of
-            the question and the answer to the cosine; a positive weight raises the score. With
-            `method="attention"`, an `EncoderStudy` of the questions and answers, whose `html()`
-            returns a page.
+            With `method="gradient"` (gradient times input) and `method="integrated_gradients"`, an
+            `Explanation` for a question, or a list of `Explanation`s for a list. An `Explanation`
+            has the contribution of each word of the question and the answer to the cosine; a
+            positive weight raises the score. With `method="attention"`, an `EncoderStudy` of the
+            questions and answers, whose `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -716,8 +716,8 @@ class AnswerSelector(TextVectors):
         search = self.Use(top_k=1, batch_size=use.batch_size)
         best = [x for (x,) in self.results(questions, search)]
         pairs = [(question, x.answer) for question, x in zip(questions, best, strict=True)]
-        weights = self.cosine_weights(pairs, use.batch_size)
-        return self.explanations(pairs, [x.score for x in best], weights)
+        weights = self.cosine_weights(pairs, use.batch_size, use.method)
+        return self.explanations(pairs, [x.score for x in best], weights, use.method)
 
     # The SavedModel and the command
 

@@ -17,7 +17,7 @@ from keras_attn.explain import Alignment
 from keras_attn.explain.alignment import alignment_page
 from keras_attn.explain.attributions import pair_gradient_function
 from keras_attn.explain.explained_page import explained_page
-from keras_attn.explain.methods import METHODS
+from keras_attn.explain.methods import METHODS, steps_of
 from keras_attn.fields import ODD_TEXTS, PaddedNumbers, Signature, Strings, TextInput, WordTokens
 from keras_attn.fields.encoder_input import ReadText
 from keras_attn.fields.signature import Together
@@ -103,7 +103,7 @@ class EntailmentTraining(ClassTraining, BatchTraining):
 @with_defaults(
     words={
         "rows": "pairs",
-        "shown": "the attention between words, or the gradient of each word; "
+        "shown": "the attention between words, or the weight of each word by gradients; "
         "if none, attention if the model has it, else gradient",
     },
 )
@@ -325,20 +325,21 @@ class EntailmentClassifier(ClassTask):
         """Computes logits and, with a method, the attention or the weights of words.
 
         Args:
-            tensors: A dict of `premise_ids (B, S)` and `hypothesis_ids (B, T)` and, with
-                `method="gradient"`, `explained (B,)`, the indices of the explained classes.
-            method: `"gradient"`, `"attention"` or None.
+            tensors: A dict of `premise_ids (B, S)` and `hypothesis_ids (B, T)` and, for gradients,
+                `explained (B,)`, the indices of the explained classes.
+            method: One of `keras_attn.explain.methods.METHODS`, or None.
 
         Returns:
             The logits `(B, C)`, and a dict. With `method="attention"`, the dict has
             `alignment (B, T, S)`, or `(B, 1, S)` if the model has `attention="last"`, and the
             numbers of words of the hypothesis, `rows (B,)`, and of the premise, `columns (B,)`.
-            With `method="gradient"`, it has the weights of the words, `weights_premise_ids (B, S)`
-            and `weights_hypothesis_ids (B, T)`. With None, it is empty.
+            With None, it is empty. Otherwise, it has the weights of the words,
+            `weights_premise_ids (B, S)` and `weights_hypothesis_ids (B, T)`.
         """
         ids = {name: ops.convert_to_tensor(tensors[name]) for name in SIDES}
-        if method == "gradient":
-            logits, weights = pair_gradient_function(self.model)(ids, tensors["explained"])
+        if method in ("gradient", "integrated_gradients"):
+            ask = pair_gradient_function(self.model, steps_of(method))
+            logits, weights = ask(ids, tensors["explained"])
             return logits, {f"weights_{name}": values for name, values in weights.items()}
         if method is None:
             return self.model(ids, training=False), {}
@@ -373,7 +374,8 @@ class EntailmentClassifier(ClassTask):
         if method == "attention" and not attends:
             raise ValueError(
                 "Expected a model with attention. Received: a model with attention='none', "
-                "which compares no words. Pass method='gradient'."
+                "which compares no words. Pass method='gradient' or "
+                "method='integrated_gradients'."
             )
         return method
 
@@ -385,12 +387,12 @@ class EntailmentClassifier(ClassTask):
             use: Settings of class `Use`, with a `method`.
 
         Returns:
-            A list with an entry for each pair. With `method="gradient"`, an `Explanation`. With
-            `method="attention"`, an `Alignment` with the words of the premise as columns, the words
-            of the hypothesis as rows, and the predicted class with its probability as the title. A
-            model with `attention="last"` has one row for the whole hypothesis.
+            A list with an entry for each pair: an `Explanation` or, with `method="attention"`, an
+            `Alignment` with the words of the premise as columns, the words of the hypothesis as
+            rows, and the predicted class with its probability as the title. A model with
+            `attention="last"` has one row for the whole hypothesis.
         """
-        if use.method == "gradient" or not inputs:
+        if use.method != "attention" or not inputs:
             return super().shown(inputs, use)
         found = self.predicted(inputs, use)
         explained = []

@@ -16,6 +16,7 @@ from keras_attn.batches import EncoderBatches
 from keras_attn.batches.answer_targets import AnswerTargets
 from keras_attn.explain import Explanation
 from keras_attn.explain.attributions import span_score
+from keras_attn.explain.methods import METHOD_NAMES
 from keras_attn.explain.word_weights import weighted_words
 from keras_attn.fields import ODD_TEXTS, Answer, QuestionRows, Signature, checked_texts
 from keras_attn.fields.answer_spans import answer_outputs, read_answers
@@ -508,7 +509,8 @@ class QuestionAnswerer(WindowedTask):
     def reasons(self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse) -> list[Explanation]:
         """Computes how much each word supports an answer, or collects the attention of all heads.
 
-        With `method="gradient"`, the weights are gradients of the score of the answer: the sum of
+        The weights of `method="gradient"` (gradient times input) and of
+        `method="integrated_gradients"` are contributions to the score of the answer: the sum of
         the logits of its first and last token, or of `[CLS]` if there is no answer.
 
         Args:
@@ -516,8 +518,8 @@ class QuestionAnswerer(WindowedTask):
             use: Settings of class `Use`.
 
         Returns:
-            With `method="gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for
-            a list: the question, the text with the answer marked, and a weight for each word in the
+            With these methods, an `Explanation` for a tuple, or a list of `Explanation`s for a
+            list: the question, the text with the answer marked, and a weight for each word in the
             window of the answer. Other words are left out. With `method="attention"`, an
             `EncoderStudy` of the questions and the beginnings of the texts, whose `html()` returns
             a page.
@@ -533,7 +535,7 @@ class QuestionAnswerer(WindowedTask):
         seconds, starts = found["row_seconds"][taken], found["window_start"][taken]
         places = np.stack([found["first_piece"], found["last_piece"]], 1)
         index = np.where(found["refused"][:, None], 0, places + (seconds - starts)[:, None])
-        weights = self.gradients(rows, span_score, index, use.batch_size)
+        weights = self.gradients(rows, span_score, index, use.batch_size, use.method)
         encoded = ids_and_places(self.tokenizer, [question for question, _ in pairs])[1]
         begins = found["begins"] + starts
         of_pieces = np.stack([found["piece_starts"], found["piece_ends"]], 1)
@@ -556,7 +558,7 @@ class QuestionAnswerer(WindowedTask):
                     np.array([word.weight for word in words], "float64"),
                     answer.text or "no answer",
                     answer.probabilities(none=self.unanswerable or not answer.candidates),
-                    "gradient x input, for the answer",
+                    f"{METHOD_NAMES[use.method]}, for the answer",
                     text,
                     [number for number, side in enumerate(sides) for _ in side],
                     marked,

@@ -108,8 +108,9 @@ class RegressionTraining(HeadTraining, FineTuning):
 @dataclass(frozen=True)
 @with_defaults(
     help={
-        "method": "how tokens are weighted: by gradients, or by the attention of the pooling (of a "
-        "Transformer without it, explain shows what each head looks at); gradient if none"
+        "method": "how tokens are weighted: by gradients, by integrated gradients, or by the "
+        "attention of the pooling (of a Transformer without it, explain shows what each head "
+        "looks at); gradient if none"
     },
     words={"rows": "texts"},
     steps={"method": ("explain", "export")},
@@ -422,13 +423,13 @@ class TextRegressor(TextRowsTask):
         Returns:
             A dict of `number (B,)`, the predictions; `low` and `high` `(B,)`, the ends of the
             intervals, if the task has learned a margin; and, if `method` is not None, the `ids`,
-            `weights` and `segments` of the tokens and their number `sizes (B,)`. With
-            `method="gradient"`, weights are in the units of the numbers.
+            `weights` and `segments` of the tokens and their number `sizes (B,)`. Unless
+            `method="attention"`, weights are in the units of the numbers.
         """
         raw, found = self.weighed(tensors, use.method)
         learned = self.learned
         number = learned.mean + learned.deviation * ops.cast(raw, "float32")[:, 0]
-        if use.method == "gradient":
+        if use.method in ("gradient", "integrated_gradients"):
             found["weights"] = found["weights"] * learned.deviation
         if learned.margin is not None:
             found |= {"low": number - learned.margin, "high": number + learned.margin}
@@ -465,9 +466,9 @@ class TextRegressor(TextRowsTask):
             use: Settings of class `Use`.
 
         Returns:
-            An `Explanation` for one input, or a list of `Explanation`s for a list of inputs. With
-            `method="gradient"`, weights are in the units of the number, and a token with a positive
-            weight increases the number. With `method="attention"`, if the model has only
+            An `Explanation` for one input, or a list of `Explanation`s for a list of inputs. Unless
+            `method="attention"`, weights are in the units of the number, and a token with a
+            positive weight increases the number. With `method="attention"`, if the model has only
             self-attention, an `EncoderStudy` of all inputs. `page` creates an HTML page from any of
             these results.
 

@@ -526,11 +526,11 @@ class SimilarityScorer(TextVectors):
             use: Settings of class `Use`.
 
         Returns:
-            With `method="gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for
-            a list. An `Explanation` has the contribution (gradient times input) of each word of
-            both texts to the score, in the units of the scores; a positive weight raises the score.
-            With `method="attention"`, an `EncoderStudy` of single texts (`kind="bi"`) or of pairs
-            (`kind="cross"`), whose `html()` returns a page.
+            With `method="gradient"` (gradient times input) and `method="integrated_gradients"`, an
+            `Explanation` for a tuple, or a list of `Explanation`s for a list. An `Explanation` has
+            the contribution of each word of both texts to the score, in the units of the scores; a
+            positive weight raises the score. With `method="attention"`, an `EncoderStudy` of single
+            texts (`kind="bi"`) or of pairs (`kind="cross"`), whose `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a pair of strings, or a setting is unknown.
@@ -539,14 +539,17 @@ class SimilarityScorer(TextVectors):
         """
         weights = self.cosine_weights if self.kind == "bi" else self._weights_together
         scores, spread = self.results(pairs, use), self.highest - self.lowest
-        return self.explanations(pairs, scores, weights(pairs, use.batch_size), spread)
+        return self.explanations(
+            pairs, scores, weights(pairs, use.batch_size, use.method), use.method, spread
+        )
 
     def _weights_together(
-        self, pairs: list[Pair], batch_size: int
+        self, pairs: list[Pair], batch_size: int, method: str
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The weights of the pieces of the first and the second texts, which are read at once."""
         rows = self.field.rows(*map(self.tokenizer.encode, zip(*pairs, strict=True)))
-        weights = self.gradients(rows, only_class, np.zeros(len(rows), "int32"), batch_size)
+        index = np.zeros(len(rows), "int32")
+        weights = self.gradients(rows, only_class, index, batch_size, method)
         between = len(self.field.between)
         both = [(row, begin) for row, (_, begin) in zip(weights, rows, strict=True)]
         return [row[1 : begin - between] for row, begin in both], [row[b:-1] for row, b in both]

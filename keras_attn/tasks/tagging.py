@@ -17,6 +17,7 @@ from keras_attn.arrays import SCHEMES, Array, ArrayModule, entities, scheme_of
 from keras_attn.batches import EncoderBatches
 from keras_attn.explain import Explanation
 from keras_attn.explain.attributions import label_log_odds
+from keras_attn.explain.methods import METHOD_NAMES
 from keras_attn.export import limited
 from keras_attn.fields import (
     ODD_TEXTS,
@@ -553,16 +554,16 @@ class Tagger(WindowedTask):
         Args:
             texts: A string, or a list of strings.
             use: Settings of class `Use`.
-            word: The word whose label is explained with `method="gradient"`: its index from 0, or a
-                string, which stands for its first occurrence. If None, the first word of the first
-                entity, or the first word of a text without entities.
+            word: The word whose label is explained unless `method="attention"`: its index from 0,
+                or a string, which stands for its first occurrence. If None, the first word of the
+                first entity, or the first word of a text without entities.
 
         Returns:
             With `method="attention"`, an `EncoderStudy`, whose `html()` returns a page. With
-            `method="gradient"`, an `Explanation` for a string, or a list of `Explanation`s for a
-            list. An `Explanation` has the contribution (gradient times input) of each word to the
-            log-odds of the label. In a text longer than `max_length`, words outside the row of the
-            explained word are left out.
+            `method="gradient"` (gradient times input) and `method="integrated_gradients"`, an
+            `Explanation` for a string, or a list of `Explanation`s for a list. An `Explanation` has
+            the contribution of each word to the log-odds of the label. In a text longer than
+            `max_length`, words outside the row of the explained word are left out.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -580,7 +581,7 @@ class Tagger(WindowedTask):
         labels = [self.labels.index(results[i].labels[n]) for i, _, n in some]
         taken = [every[rows["row"][word]] for word in at]
         index = np.array([*zip(rows["column"][at], labels, strict=True)], "int32").reshape(-1, 2)
-        weights = self.gradients(taken, label_log_odds, index, use.batch_size)
+        weights = self.gradients(taken, label_log_odds, index, use.batch_size, use.method)
         tables = self.compute(taken, use.batch_size, self.scores)
         found = [Explanation(text, [], [], np.zeros(0)) for text in texts]
         for (i, begin, n), (column, label), of_row, table in zip(
@@ -598,7 +599,7 @@ class Tagger(WindowedTask):
                 np.array([of_row[slice(*ends[:, k])].sum() for k in read]),
                 self.labels[label],
                 dict(zip(self.labels, map(float, table["tokens"][column]), strict=True)),
-                f"gradient x input, for the word {results[i].words[n]!r}",
+                f"{METHOD_NAMES[use.method]}, for the word {results[i].words[n]!r}",
             )
         return found
 

@@ -100,9 +100,9 @@ class TextClassificationTraining(HeadTraining, ClassTraining, FineTuning):
 @dataclass(frozen=True)
 @with_defaults(
     help={
-        "method": "how tokens are weighted: by gradients, or by the attention of the pooling (of a "
-        "Transformer without it, explain shows what each head looks at); if none, attention where "
-        "the pooling has it, else gradient"
+        "method": "how tokens are weighted: by gradients, by integrated gradients, or by the "
+        "attention of the pooling (of a Transformer without it, explain shows what each head "
+        "looks at); if none, attention where the pooling has it, else gradient"
     },
     words={"rows": "texts"},
     steps={"method": ("explain", "export")},
@@ -390,7 +390,8 @@ class TextClassifier(ClassTask, TextRowsTask):
 
         Args:
             ids: The ids of each text, without special tokens.
-            method: `"attention"` (of the pooling), `"gradient"`, or None for the model's default.
+            method: `"attention"` (of the pooling), `"gradient"`, `"integrated_gradients"`, or None
+                for the model's default.
             label: Class whose gradients are computed; the most probable class if None.
             batch_size: Number of texts that are computed at once.
 

@@ -28,7 +28,7 @@ def run(*arguments, cwd, **environment):
 
 
 @pytest.mark.slow
-def test_from_a_file_to_a_saved_model(tmp_path):
+def test_from_a_file_to_a_saved_model(script, tmp_path):
     rows = [
         f"the {noun} was {word} and the {other} too\t{label}\n"
         for noun, other in itertools.pairwise(NOUNS)
@@ -52,10 +52,12 @@ def test_from_a_file_to_a_saved_model(tmp_path):
     assert all(row["accuracy"]["value"] > 0.3 for row in results["models"])
     assert results["sizes"]["train"] == 61
     for row in results["models"][1:]:
-        assert {"temperature", "deletion_attention", "deletion_gradient"} <= set(row)
+        deleted = {f"deletion_{method}" for method in script.METHODS}
+        assert {"temperature", *deleted} <= set(row)
         assert f"| {row['model']} | {row['weights']:,} |" in done.stdout
     page = (tmp_path / "run/explained.html").read_text(encoding="utf-8")
     assert "transformer: gradient x input" in page
+    assert "transformer: integrated gradients" in page
     assert "bag: attention" in page
 
     # The same command goes on with what is there: nothing is trained again.

@@ -14,6 +14,8 @@ from keras_attn.explain.attributions import (
     encoder_gradient_function,
     gradient_function,
     has_attention,
+    log_odds,
+    pair_gradient_function,
     split_pairs_evenly,
 )
 from keras_attn.layers import MultiHeadSelfAttention
@@ -21,10 +23,12 @@ from keras_attn.layers.collect import traced_attention
 from keras_attn.models import (
     BagClassifierConfig,
     BertConfig,
+    EntailmentConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
     with_heads,
 )
+from keras_attn.models.text_classifier import embedding_and_rest
 
 BASE = {"vocabulary_size": 13, "num_classes": 3, "dim": 8}
 RECURRENT = {**BASE, "units": 6}
@@ -111,6 +115,96 @@ def test_gradients(name):
     np.testing.assert_allclose(chosen, np.array(of_class)[best, np.arange(4)], atol=1e-6)
     mixed = numpy(ask(IDS, np.array([2, 0, 1, -1], "int32"))[1])
     np.testing.assert_allclose(mixed[:3], np.array(of_class)[[2, 0, 1], range(3)], atol=1e-6)
+
+
+def compiled(function):
+    """As tasks call it; TensorFlow takes long over each step of a loop otherwise."""
+    import tensorflow as tf
+
+    return tf.function(function, autograph=False)
+
+
+def odds_of_zeros(model, ids, classes):
+    embed, rest = embedding_and_rest(model)
+    ids = ops.convert_to_tensor(ids)
+    return numpy(log_odds(rest([*map(ops.zeros_like, embed(ids)), ids]), classes))
+
+
+@pytest.mark.quick("transformer, first")
+@EACH
+def test_integrated_gradients_sum_to_the_difference(name):
+    """From zero vectors to those of the text, special tokens and pairs of tokens included."""
+    model, chosen = make(name), np.array([2, 0, 1, -1], "int32")
+    steps = 1500 if name == "rnn, max" else 100  # the gradient jumps where another state is largest
+    best = numpy(model(IDS)).argmax(1)
+    classes = np.where(chosen < 0, best, chosen)
+    logits, weights = map(numpy, compiled(gradient_function(model, steps=steps))(IDS, chosen))
+    np.testing.assert_allclose(logits, numpy(model(IDS)), atol=1e-6)
+    assert not weights[~TOKEN].any()
+    gained = numpy(log_odds(logits, classes)) - odds_of_zeros(model, IDS, classes)
+    assert np.abs(gained).max() > 0.05
+    np.testing.assert_allclose(weights.sum(1), gained, atol=2e-3)
+    # The class of the text is explained also where it is not the most probable one of a point.
+    ask = compiled(gradient_function(model, steps=20))
+    asked, found = (numpy(ask(IDS, x)[1]) for x in (best, np.full(4, -1, "int32")))
+    np.testing.assert_allclose(found, asked, atol=1e-6)
+
+
+def test_integrated_gradients_by_hand():
+    """Of a model that is linear in its embeddings, where all points have the same gradient, and of
+    a square, whose gradient at half of the way is the mean."""
+    config = BagClassifierConfig(13, 2, dim=8, token_weights="none", pair_buckets=0)
+    model, classes = randomize(config.build()), np.array([0, 1, -1, 0], "int32")
+    once, many = (numpy(gradient_function(model, steps=n)(IDS, classes)[1]) for n in (None, 7))
+    np.testing.assert_allclose(many, once, atol=1e-6)
+
+    class Square(keras.layers.Layer):
+        def call(self, x):
+            return ops.square(x)
+
+    ids = keras.Input((None,), dtype="int32")
+    embedded = keras.layers.Embedding(13, 4)(ids)
+    pooled = keras.layers.GlobalAveragePooling1D()(Square()(embedded))
+    model = keras.Model(ids, keras.layers.Dense(1)(pooled))
+    table, kernel, _ = map(numpy, model.weights)
+    expected = (table[IDS] ** 2 @ kernel)[..., 0] / IDS.shape[1]
+    weights = numpy(gradient_function(model, True, steps=3)(IDS, np.zeros(4, "int32"))[1])
+    np.testing.assert_allclose(weights, expected, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_integrated_gradients_of_encoders_and_pairs():
+    config = BertConfig(20, dim=8, num_layers=1, num_heads=2, intermediate_dim=8)
+    model = randomize(with_heads(config, ("masked_words",)))
+    ids = ops.convert_to_tensor(np.array([[2, 9, 4, 3, 0]], "int32"))
+    inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    inputs = {**inputs, "masked_positions": ops.convert_to_tensor(np.array([[2]], "int32"))}
+    inputs = {name: inputs[name] for name in model.input}
+
+    def pick(logits, index):
+        return logits["masked_words"][:, 0, 7]
+
+    logits, weights = compiled(encoder_gradient_function(model, pick, steps=100))(inputs)
+    assert numpy(weights)[0, 4] == 0
+    embedding = model.get_layer("embedding")
+    for weight in (embedding.norm.gamma, embedding.norm.beta):
+        weight.assign(ops.zeros_like(weight))  # the vectors of all tokens are zero
+    gained = numpy(pick(logits, None)) - numpy(pick(model(inputs), None))
+    assert abs(gained[0]) > 0.1
+    np.testing.assert_allclose(numpy(weights).sum(1), gained, atol=2e-3)
+
+    model = randomize(EntailmentConfig(13, 3, dim=8, units=6).build())
+    ids = {"premise_ids": IDS[:3], "hypothesis_ids": IDS[[1, 0, 0]]}
+    ids = {name: ops.convert_to_tensor(x) for name, x in ids.items()}
+    classes = np.array([2, 0, -1], "int32")
+    logits, weights = compiled(pair_gradient_function(model, steps=100))(ids, classes)
+    classes[2] = numpy(logits)[2].argmax()
+    table = model.get_layer("embedding").embedding.embeddings
+    table.assign(ops.zeros_like(table))
+    gained = numpy(log_odds(logits, classes)) - numpy(log_odds(model(ids), classes))
+    assert np.abs(gained).max() > 0.05
+    sums = sum(numpy(x).sum(1) for x in weights.values())
+    np.testing.assert_allclose(sums, gained, atol=2e-3)
 
 
 @pytest.mark.slow

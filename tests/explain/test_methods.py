@@ -5,6 +5,7 @@ import pytest
 from model_toys import numpy, randomize
 
 from keras_attn import explain, tasks
+from keras_attn.explain import methods
 from keras_attn.explain.attributions import attention_function, gradient_function
 from keras_attn.explain.methods import check_label, checked_method, weighed_tokens
 from keras_attn.models import BagClassifierConfig
@@ -20,26 +21,32 @@ def test_names():
     assert [checked_method(weighted, "gradient"), checked_method(bare, "gradient")] == [
         "gradient"
     ] * 2
-    with pytest.raises(ValueError, match=r"one of \['attention', 'gradient'\]. Received: 'other'"):
+    every = r"one of \['attention', 'gradient', 'integrated_gradients'\]. Received: 'other'"
+    with pytest.raises(ValueError, match=every):
         checked_method(weighted, "other")
-    with pytest.raises(ValueError, match=r"\['gradient'\].*pools its tokens without weights"):
+    with pytest.raises(
+        ValueError,
+        match=r"\['gradient', 'integrated_gradients'\].*pools its tokens without weights",
+    ):
         checked_method(bare, "attention")
     with pytest.raises(ValueError, match=r"the same for all classes\. Received: label='good'"):
         check_label("good", "attention")
 
 
-def test_weights_by_each_method():
+def test_weights_by_each_method(monkeypatch):
     model = randomize(BagClassifierConfig(**BASE).build())
+    monkeypatch.setattr(methods, "STEPS", 2)
     found = weighed_tokens(model, IDS, "attention")
     for ours, expected in zip(found, attention_function(model)(IDS), strict=True):
         np.testing.assert_allclose(numpy(ours), numpy(expected), atol=1e-6)
     for classes in (None, np.array([0, 2], "int32")):
         of = np.full(len(IDS), -1, "int32") if classes is None else classes
         for multi_label in (False, True):
-            found = weighed_tokens(model, IDS, "gradient", multi_label, classes)
-            function = gradient_function(model, multi_label)
-            for ours, expected in zip(found, function(IDS, of), strict=True):
-                np.testing.assert_allclose(numpy(ours), numpy(expected), atol=1e-5)
+            for method, steps in (("gradient", None), ("integrated_gradients", 2)):
+                found = weighed_tokens(model, IDS, method, multi_label, classes)
+                function = gradient_function(model, multi_label, steps)
+                for ours, expected in zip(found, function(IDS, of), strict=True):
+                    np.testing.assert_allclose(numpy(ours), numpy(expected), atol=1e-5)
 
 
 def test_what_the_tasks_hand_on():

@@ -11,6 +11,7 @@ from keras import ops
 from keras_attn.batches import EncoderBatches
 from keras_attn.explain import Explanation, study_texts
 from keras_attn.explain.attributions import encoder_gradient_function
+from keras_attn.explain.methods import steps_of
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
@@ -252,7 +253,8 @@ class EncoderTask(Task):
         return inputs
 
     def reasons(self, inputs: list[Any], use: Any) -> list[Explanation]:
-        """Explains results by gradients; called by `explain` unless `use.method` is `"attention"`.
+        """Explains results by gradients or integrated gradients; called by `explain` unless
+        `use.method` is `"attention"`.
 
         A subclass must override it. `explain` has the docstring of the override, and accepts its
         keyword-only arguments.
@@ -289,8 +291,9 @@ class EncoderTask(Task):
         for name, value in more.items():
             if value is not None:
                 raise ValueError(
-                    f"`{name}` is only used with method='gradient'. Received: "
-                    f"{name}={value!r} with method='attention'."
+                    f"`{name}` is only used with method='gradient' or "
+                    f"method='integrated_gradients'. Received: {name}={value!r} with "
+                    "method='attention'."
                 )
         return study_texts(self.model, self.field, self.studied(inputs))
 
@@ -359,8 +362,9 @@ class EncoderTask(Task):
         pick: Callable[[dict[str, Tensor], Tensor], Tensor],
         index: Any,
         batch_size: int = 32,
+        method: str = "gradient",
     ) -> list[np.ndarray]:
-        """Computes the contribution (gradient times input) of each token to a number for each row.
+        """Computes the contribution of each token to a number for each row.
 
         Args:
             rows: For each row, a tuple of its ids, including special tokens, and the index where
@@ -371,6 +375,7 @@ class EncoderTask(Task):
             index: Array of numbers with an entry for each row; converted to float32 if the numbers
                 are floats, otherwise to int32.
             batch_size: Number of rows that are computed at once.
+            method: `"gradient"` for gradient times input, or `"integrated_gradients"`.
 
         Returns:
             A list with the contributions of the tokens of each row, float32 `(T,)` for a row of T
@@ -378,7 +383,7 @@ class EncoderTask(Task):
         """
 
         def make() -> CompiledFunction:
-            ask = encoder_gradient_function(self.model, pick)
+            ask = encoder_gradient_function(self.model, pick, steps_of(method))
             return CompiledFunction(
                 lambda ids, length, segments, index: {
                     "weights": ask(self.encoded(ids, segments), index)[1]
@@ -388,7 +393,7 @@ class EncoderTask(Task):
 
         index = np.asarray(index)
         index = index.astype("float32" if index.dtype.kind == "f" else "int32")
-        run = self.kept(make, "gradients", pick)
+        run = self.kept(make, method, pick)
         values = self._in_batches(rows, batch_size, run, index)
         return [x["weights"][: len(ids)] for x, (ids, _) in zip(values, rows, strict=True)]
 

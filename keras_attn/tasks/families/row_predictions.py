@@ -10,6 +10,7 @@ import numpy as np
 from keras_attn.arrays import Array
 from keras_attn.batches import BucketedBatches, TextBatches
 from keras_attn.explain import Explanation
+from keras_attn.explain.methods import METHOD_NAMES
 from keras_attn.fields.aligned_tokens import stacked
 from keras_attn.fields.encoder_input import ReadText
 from keras_attn.fields.text import sides_of
@@ -17,8 +18,6 @@ from keras_attn.hints import Tensor
 from keras_attn.records.labelled_texts import Input
 from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.families.use_settings import WeighedUse
-
-_NAMES = {"attention": "attention", "gradient": "gradient x input"}
 
 
 class RowPredictions(Task):
@@ -86,7 +85,7 @@ class RowPredictions(Task):
         Args:
             tensors: The result of `arrays_of`, which may also have `explained (B,)`: the indices of
                 the outputs whose gradients are computed.
-            method: `"gradient"`, `"attention"` or None.
+            method: One of `keras_attn.explain.methods.METHODS`, or None.
 
         Returns:
             The logits `(B, C)`, and a dict of tensors for `read_off`, which is empty if `method` is
@@ -171,7 +170,7 @@ class RowPredictions(Task):
         for i, (read, weights) in enumerate(self.read_off(inputs, found)):
             given = inputs[i]
             first, second = (given, None) if isinstance(given, str) else given
-            method = _NAMES[use.method or ""]
+            method = METHOD_NAMES[use.method or ""]
             tokens = (read.tokens, read.offsets, weights, *self.said(found, i, use))
             explanations.append(Explanation(first, *tokens, method, second, read.segments))
         return explanations

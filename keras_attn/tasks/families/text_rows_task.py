@@ -328,7 +328,7 @@ class TextRowsTask(RowPredictions):
         Args:
             tensors: A dict of `row_ids (B, T)`, `row_seconds (B,)`, and optionally `explained
                 (B,)`, the indices of the outputs whose gradients are computed.
-            method: `"gradient"`, `"attention"` or None.
+            method: One of `keras_attn.explain.methods.METHODS`, or None.
 
         Returns:
             The logits `(B, C)`, and a dict, which is empty if `method` is None. Otherwise, the dict

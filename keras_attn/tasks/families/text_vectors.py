@@ -17,6 +17,7 @@ from keras_attn.arrays import unit_length
 from keras_attn.batches import ScoredPairBatches
 from keras_attn.explain import Explanation
 from keras_attn.explain.attributions import cosine
+from keras_attn.explain.methods import METHOD_NAMES
 from keras_attn.explain.word_weights import WeightedWord, weighted_words
 from keras_attn.fields import Numbers, Signature, TextRows, checked_texts
 from keras_attn.hints import DType
@@ -237,12 +238,16 @@ class TextVectors(EncoderTask):
 
     # Explanations of scores of pairs
 
-    def cosine_weights(self, pairs: Sequence[Pair], batch_size: int) -> tuple[Weights, Weights]:
-        """Computes the contribution (gradient times input) of each token to the cosine of a pair.
+    def cosine_weights(
+        self, pairs: Sequence[Pair], batch_size: int, method: str
+    ) -> tuple[Weights, Weights]:
+        """Computes the contribution of each token to the cosine of a pair.
 
         Args:
             pairs: Pairs of texts, without prompts.
             batch_size: Number of texts that are computed at once.
+            method: `"gradient"` for gradient times input, or `"integrated_gradients"`, from zero
+                vectors for one text, while the other text remains as it is.
 
         Returns:
             Two lists of arrays `(T,)`: the weights of the tokens of each first text and of each
@@ -256,7 +261,7 @@ class TextVectors(EncoderTask):
         weights = []
         for side in (0, 1):
             rows = self.field.rows(self.tokenizer.encode(texts[side]))
-            of_rows = self.gradients(rows, cosine, others[side], batch_size)
+            of_rows = self.gradients(rows, cosine, others[side], batch_size, method)
             weights.append([row[1:-1] for row in of_rows])
         return weights[0], weights[1]
 
@@ -265,6 +270,7 @@ class TextVectors(EncoderTask):
         pairs: Sequence[Pair],
         scores: Sequence[float],
         weights: tuple[Weights, Weights],
+        method: str,
         spread: float = 1.0,
     ) -> list[Explanation]:
         """Explains scores of pairs by the weights of the words of both texts.
@@ -274,6 +280,7 @@ class TextVectors(EncoderTask):
             scores: The score of each pair.
             weights: Weights of tokens, as returned by `cosine_weights`. Tokens beyond the maximum
                 length have no weight.
+            method: The method by which the weights were computed.
             spread: Factor by which the weights are multiplied, for scores that are multiples of
                 the cosine.
 
@@ -297,7 +304,7 @@ class TextVectors(EncoderTask):
                     np.array([word.weight for word in words], "float64"),
                     f"score {score:.2f}",
                     {},
-                    "gradient x input, for the score",
+                    f"{METHOD_NAMES[method]}, for the score",
                     pair[1],
                     [0] * len(first) + [1] * len(second),
                 )
