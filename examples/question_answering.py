@@ -179,7 +179,7 @@ def main(arguments: list[str] | None = None) -> None:
     for (question, text), answer in zip(pairs, answers, strict=True):
         print(f"{question}\n    {marked(text, answer.start, answer.end)}")
     page = args.run_dir / "answers.html"
-    reasons = answerer.explain(pairs, method="gradient")
+    reasons = answerer.explain(pairs)
     page.write_text(answerer.page(reasons, "Answers, and what spoke for them"), encoding="utf-8")
     strongest = ", ".join(f"{word} {weight:+.2f}" for word, weight in reasons[0].strongest(5))
     print(f"What spoke for the first one: {strongest}")

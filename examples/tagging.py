@@ -132,7 +132,7 @@ def main(arguments: list[str] | None = None) -> None:
     shown = [tagged, *tagger.predict([words_of(x) for x in test[:8]])]
     page.write_text(entities_page(shown), encoding="utf-8")
     spoke = args.run_dir / "why.html"
-    reasons = tagger.explain([text, *map(words_of, test[:8])], method="gradient")
+    reasons = tagger.explain([text, *map(words_of, test[:8])], method="integrated_gradients")
     spoke.write_text(text_weights_html(reasons, "Which words spoke for a label"), encoding="utf-8")
     for word, weight in reasons[0].strongest(4):
         print(f"    {weight:+.2f}  {word}")

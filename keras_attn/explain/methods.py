@@ -13,6 +13,7 @@ METHOD_NAMES = {
     "integrated_gradients": "integrated gradients",
 }
 METHODS = tuple(METHOD_NAMES)
+DEFAULT = "integrated_gradients"  # for a model whose pooling has no weights
 STEPS = 32  # points of integrated gradients
 
 
@@ -22,10 +23,10 @@ def steps_of(method: str) -> int | None:
 
 
 def checked_method(model: keras.Model, method: str | None = None) -> str:
-    """Returns the method, or the first method that a text classifier supports if it is None."""
+    """Returns the method or, if it is None, the default method of a text classifier."""
     known = METHODS if has_attention(model) else METHODS[1:]
     if method is None:
-        return known[0]
+        return "attention" if "attention" in known else DEFAULT
     if method not in known:
         why = " The model pools its tokens without weights." if method in METHODS else ""
         raise ValueError(f"`method` must be one of {list(known)}. Received: {method!r}.{why}")

@@ -68,9 +68,20 @@ def pearson(true: ArrayLike, found: ArrayLike) -> float:
     x, y = (np.asarray(side, "float64") for side in (true, found))
     if not len(x) or x.min() == x.max() or y.min() == y.max():
         return math.nan
-    x, y = x - x.mean(), y - y.mean()
+    x, y = _centred(x), _centred(y)
     spread = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))
     return float(x @ y) / spread if spread > 0 else math.nan
+
+
+def _centred(numbers: np.ndarray) -> np.ndarray:
+    """The differences from the mean, scaled."""
+    scaled = _scaled(numbers)
+    return _scaled(scaled - scaled.mean())
+
+
+def _scaled(numbers: np.ndarray) -> np.ndarray:
+    """The numbers times a power of two, so that the largest is near 1 and no square overflows."""
+    return np.ldexp(numbers, -np.frexp(np.abs(numbers).max())[1])
 
 
 def spearman(true: ArrayLike, found: ArrayLike) -> float:

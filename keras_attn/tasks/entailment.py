@@ -17,7 +17,7 @@ from keras_attn.explain import Alignment
 from keras_attn.explain.alignment import alignment_page
 from keras_attn.explain.attributions import pair_gradient_function
 from keras_attn.explain.explained_page import explained_page
-from keras_attn.explain.methods import METHODS, steps_of
+from keras_attn.explain.methods import DEFAULT, METHODS, steps_of
 from keras_attn.fields import ODD_TEXTS, PaddedNumbers, Signature, Strings, TextInput, WordTokens
 from keras_attn.fields.encoder_input import ReadText
 from keras_attn.fields.signature import Together
@@ -104,7 +104,7 @@ class EntailmentTraining(ClassTraining, BatchTraining):
     words={
         "rows": "pairs",
         "shown": "the attention between words, or the weight of each word by gradients; "
-        "if none, attention if the model has it, else gradient",
+        "if none, attention if the model has it, else integrated_gradients",
     },
 )
 class EntailmentUse(ClassUse):
@@ -361,14 +361,15 @@ class EntailmentClassifier(ClassTask):
 
     def checked_method(self, method: str | None) -> str:
         """Returns `method`. If it is None, returns `"attention"` if the model has attention,
-        otherwise `"gradient"`.
+        otherwise `"integrated_gradients"`.
 
         Raises:
             ValueError: If `method` is unknown, or is `"attention"` although the model has no
                 attention.
         """
         attends = self.config.attention != "none"
-        method = METHODS[0 if attends else 1] if method is None else method
+        if method is None:
+            method = "attention" if attends else DEFAULT
         if method not in METHODS:
             raise ValueError(f"`method` must be one of {list(METHODS)}. Received: {method!r}.")
         if method == "attention" and not attends:

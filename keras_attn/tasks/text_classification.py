@@ -102,7 +102,8 @@ class TextClassificationTraining(HeadTraining, ClassTraining, FineTuning):
     help={
         "method": "how tokens are weighted: by gradients, by integrated gradients, or by the "
         "attention of the pooling (of a Transformer without it, explain shows what each head "
-        "looks at); if none, attention where the pooling has it, else gradient"
+        "looks at); if none, attention where the pooling has it, else integrated_gradients, and in "
+        "an export gradient, which is faster"
     },
     words={"rows": "texts"},
     steps={"method": ("explain", "export")},

@@ -7,6 +7,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+from processes import run_python
 
 from keras_attn.fields import EncoderInput
 from keras_attn.interop import export_model, runtimes
@@ -25,7 +26,13 @@ from keras_attn.models import (
     RobertaConfig,
     with_heads,
 )
-from keras_attn.tasks import SimilarityScorer, Tagger, TextClassifier, Translator
+from keras_attn.tasks import (
+    SimilarityScorer,
+    Tagger,
+    TextClassifier,
+    TextRegressor,
+    Translator,
+)
 from keras_attn.text import (
     BytePairTokenizer,
     SentencePieceTokenizer,
@@ -223,9 +230,8 @@ def test_a_classifier_without_our_package(classifier, tmp_path):
     np.testing.assert_allclose(
         odds / odds.sum(1, keepdims=True), classifier.predict_probabilities(TEXTS[:3]), atol=1e-5
     )
-    with pytest.raises(
-        ValueError, match="Settings of use are only available with format='saved_model'"
-    ):
+    message = r"only available with format='saved_model'\. Received: \{'batch_size': 3\} with"
+    with pytest.raises(ValueError, match=message):
         classifier.export(tmp_path / "n", format="onnx", batch_size=3)
     with pytest.raises(FileExistsError, match="not empty"):
         classifier.export(tmp_path / "m", format="onnx")
@@ -254,7 +260,7 @@ def test_both_files_of_int8_are_compared(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["tagger", "vectors"])
+@pytest.mark.parametrize("task", ["tagger", "vectors", "pairs", "numbers"])
 def test_other_tasks_without_our_package(task, tmp_path):
     model, data = {**SMALL, "sequence_length": 24}, {"max_length": 24}
     if task == "tagger":
@@ -263,7 +269,34 @@ def test_other_tasks_without_our_package(task, tmp_path):
         (logits,) = read(tmp_path / "m", TEXTS[:2])
         assert np.shape(logits)[-1] == 2
         return
-    made = SimilarityScorer(WORD_PIECE, model=model, data={**data, "pooling": "average"})
-    made.export(tmp_path / "m", format="onnx")
-    (vectors,) = read(tmp_path / "m", TEXTS[:3])
-    np.testing.assert_allclose(vectors, made.embed(TEXTS[:3]), atol=1e-5)
+    if task == "numbers":
+        learned = {"mean": 40.0, "deviation": 3.0, "margin": 2.0}
+        made = TextRegressor(WORD_PIECE, **learned, model={"model": "bert", **SMALL}, data=data)
+        made.export(tmp_path / "m", format="onnx")
+        (outputs,) = read(tmp_path / "m", TEXTS[:2])
+        values = json.loads((tmp_path / "m/model.json").read_text())["learned"]
+        numbers = values["mean"] + values["deviation"] * np.array(outputs)[:, 0]
+        found = made.predict(TEXTS[:2])
+        np.testing.assert_allclose(numbers, [x.number for x in found], atol=1e-4)
+        np.testing.assert_allclose(numbers - values["margin"], [x.low for x in found], atol=1e-4)
+        return
+    kind = {"vectors": "bi", "pairs": "cross"}[task]
+    data = {**data, "kind": kind, "prompt": "a hat: " if kind == "bi" else None}
+    made = SimilarityScorer(WORD_PIECE, model=model, data=data, lowest=1.0, highest=5.0)
+    made.own_use = {"normalize": True} if kind == "bi" else {}
+    made.save(tmp_path / "made.task")
+    # The command passes all settings, with those that the task has of its own.
+    command = ["similarity", "export", "--model", tmp_path / "made.task", "--format", "onnx"]
+    script = "import sys; from keras_attn.cli import main; main(sys.argv[1:])"
+    run_python("tensorflow", script, *command, "--to", tmp_path / "m")
+    about = json.loads((tmp_path / "m/model.json").read_text())
+    values = about["learned"]
+    if kind == "bi":
+        assert about["prompts"] == ["a hat: "] * 2
+        (vectors,) = read(tmp_path / "m", [about["prompts"][0] + text for text in TEXTS[:3]])
+        np.testing.assert_allclose(vectors, made.embed(TEXTS[:3]), atol=1e-5)
+        return
+    pairs = [tuple(TEXTS[:2]), tuple(TEXTS[1:3])]
+    (classes,) = read(tmp_path / "m", pairs)
+    scores = values["lowest"] + (values["highest"] - values["lowest"]) * np.array(classes)[:, 0]
+    np.testing.assert_allclose(scores, made.predict(pairs), atol=1e-4)

@@ -26,6 +26,14 @@ def test_correlations_are_those_of_scipy(name):
     np.testing.assert_array_equal(average_ranks(x), stats.rankdata(x))
 
 
+@pytest.mark.parametrize("scale", [1e160, 3e307, 1e-160, 1e-200, 1e-310])
+def test_numbers_whose_squares_overflow_or_vanish(scale):
+    x, y = [1, 2, 3, 5], [1, 2, 4, 4]
+    expected = stats.pearsonr(x, y).statistic
+    assert pearson(np.array(x) * scale, np.array(y) * scale) == pytest.approx(expected, rel=1e-9)
+    assert pearson(x, np.array(y) * scale) == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_constant_side_has_no_correlation():
     for x, y in (([1, 1, 1], [1, 2, 3]), ([0.1] * 3, [0.1] * 3), ([1], [2])):
         assert math.isnan(pearson(x, y))

@@ -40,7 +40,7 @@ KINDS = {
         "pooling": "attention",
     },
 }  # fmt: skip
-METHODS = ("attention", "gradient")
+METHODS = ("attention", "gradient", "integrated_gradients")
 
 
 def make(kind, max_length=12):

@@ -120,7 +120,7 @@ def test_explanations_by_hand(eager):
     assert (last.target_tokens, last.weights.shape) == (["<hypothesis>"], (1, 6))
     with pytest.raises(ValueError, match=r"compares no words\. Pass method='gradient'"):
         make("none").explain(pair, method="attention")
-    with pytest.raises(ValueError, match=r"'attention', 'gradient'\. Received: 'lime'"):
+    with pytest.raises(ValueError, match=r"'integrated_gradients'\. Received: 'lime'"):
         classifier.explain(pair, method="lime")
     with pytest.raises(ValueError, match="Received: label='no', method='attention'"):
         classifier.explain(pair, method="attention", label="no")

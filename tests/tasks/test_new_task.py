@@ -193,22 +193,30 @@ def test_its_architecture_in_a_task_of_the_package(place, architecture, tmp_path
     bag = TextClassifier.create(texts, data=data, model={"model": "bag", "dim": 4})
     assert bag.explain("der hund").method == "attention"  # as without `cnn`
 
-    # Gradient times input, by hand: the log-odds are the difference of two logits.
-    (explained,) = again.explain(given[:1], label="en")
+    # By hand: the log-odds are the difference of two logits.
     ids = tf.constant(again.tokenizer.encode(given[:1]))
     layers = again.model.layers
     embedding = next(x for x in layers if isinstance(x, keras.layers.Embedding))
     convolution = next(x for x in layers if isinstance(x, keras.layers.Conv1D))
     head = again.model.get_layer("head")
-    with tf.GradientTape() as tape:
-        vectors = tf.constant(np.array(embedding(ids)))
-        tape.watch(vectors)
-        logits = head(tf.reduce_max(convolution(vectors), axis=1))
-        odds = logits[0, 1] - logits[0, 0]
-    expected = tf.reduce_sum(vectors * tape.gradient(odds, vectors), axis=-1)[0]
-    np.testing.assert_allclose(explained.weights, expected, atol=1e-5)
-    assert np.abs(explained.weights).max() > 1e-4
-    assert explained.method == "gradient x input"
+    vectors = tf.constant(np.array(embedding(ids)))
+
+    def weights(part):
+        with tf.GradientTape() as tape:
+            point = part * vectors
+            tape.watch(point)
+            logits = head(tf.reduce_max(convolution(point), axis=1))
+            odds = logits[0, 1] - logits[0, 0]
+        return tf.reduce_sum(vectors * tape.gradient(odds, point), axis=-1)[0]
+
+    parts = {"gradient": [1.0], None: [(i + 0.5) / 32 for i in range(32)]}
+    for method, points in parts.items():
+        (explained,) = again.explain(given[:1], label="en", method=method)
+        expected = np.mean([weights(part) for part in points], axis=0)
+        np.testing.assert_allclose(explained.weights, expected, atol=1e-5)
+        assert np.abs(explained.weights).max() > 1e-4
+        names = {"gradient": "gradient x input", None: "integrated gradients"}
+        assert explained.method == names[method]
 
 
 def test_what_another_architecture_cannot(place, architecture):

@@ -205,7 +205,7 @@ def test_weights_are_the_gradients_of_autograd(with_none, tmp_path):
     theirs = theirs_of(answerer, tmp_path / "hf")
     pairs = [("Where does Ada live?", LONG), ("Where?", "Ada lives in Oslo."), *PAIRS[-3:]]
     explanations = answerer.explain(pairs, method="gradient", threshold=1e9)
-    none = answerer.explain(pairs[0], threshold=-1e9)
+    none = answerer.explain(pairs[0], method="gradient", threshold=-1e9)
     for (question, text), found in zip([*pairs, pairs[0]], [*explanations, none], strict=True):
         asked = answerer.tokenizer.encode_with_offsets(question)
         ids, places = answerer.tokenizer.encode_with_offsets(text)

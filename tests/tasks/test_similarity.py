@@ -110,26 +110,40 @@ def test_cross_reads_both_texts(pretrained):
     assert scorer.predict(pair) == pytest.approx(float((vector @ kernel + bias)[0]), abs=1e-5)
 
 
-def gradients(model, score, *texts):
-    """Gradient times input of a number, for each token of each call of the encoder, by PyTorch."""
-    seen = []
-    handle = model.embeddings.register_forward_hook(lambda *call: seen.append(call[2]))
-    of = torch.autograd.grad(score(), seen)
-    handle.remove()
-    return [(e * g).sum(-1)[0].detach().numpy() for e, g in zip(seen, of, strict=True)]
+def contributions(model, score, calls, parts):
+    """The mean gradient times input of a number, for each token of each call of the encoder, by
+    PyTorch: of vectors that are a part of the way from zero, while other calls are as they are."""
+    found = []
+    for number in range(calls):
+        of_parts = []
+        for part in parts:
+            seen = []
+
+            def scaled(module, inputs, output, number=number, part=part, seen=seen):
+                seen.append(output * (part if len(seen) == number else 1.0))
+                return seen[-1]
+
+            handle = model.embeddings.register_forward_hook(scaled)
+            (gradient,) = torch.autograd.grad(score(), seen[number : number + 1])
+            handle.remove()
+            of_parts.append((seen[number] / part * gradient).sum(-1)[0].detach().numpy())
+        found.append(np.mean(of_parts, axis=0))
+    return found
 
 
 @pytest.mark.slow
 @EAGER
 @EACH
-def test_explanations_are_gradients(pretrained, kind):
+@pytest.mark.parametrize("method", ["gradient", "integrated_gradients"])
+def test_explanations_are_gradients(pretrained, kind, method):
     """Each word of both texts has the sum of its pieces; special tokens have no weight."""
     folder, model = pretrained
     data = {"kind": kind, "max_length": 10, "lowest": 1.0, "highest": 5.0}
     scorer = SimilarityScorer.from_backbone(folder, **data)
     start, end = TOKENIZER.start_id, TOKENIZER.end_id
     pairs = [("a dog runs", "the cat sleeps"), (LONG, "a doggy"), ("", "red")]
-    for pair, found in zip(pairs, scorer.explain(pairs), strict=True):
+    parts = [1.0] if method == "gradient" else [(i + 0.5) / 32 for i in range(32)]
+    for pair, found in zip(pairs, scorer.explain(pairs, method=method), strict=True):
         one, two = TOKENIZER.encode(list(pair))
         if kind == "bi":
             rows = [[start, *ids[:8], end] for ids in (one, two)]
@@ -138,7 +152,7 @@ def test_explanations_are_gradients(pretrained, kind):
                 means = [model(torch.tensor([row])).last_hidden_state[0].mean(0) for row in rows]
                 return torch.nn.functional.cosine_similarity(*means, dim=0)
 
-            expected = [weights[1:-1] for weights in gradients(model, score)]
+            expected = [weights[1:-1] for weights in contributions(model, score, 2, parts)]
         else:
             one = one[: max(7 - len(two), 4)]
             row = torch.tensor([[start, *one, end, *two, end]])
@@ -148,7 +162,7 @@ def test_explanations_are_gradients(pretrained, kind):
             def score(row=row, segments=segments, kernel=kernel):
                 return (model(row, token_type_ids=segments).pooler_output[0] @ kernel)[0]
 
-            (weights,) = gradients(model, score)
+            (weights,) = contributions(model, score, 1, parts)
             expected = [weights[1 : len(one) + 1], weights[len(one) + 2 : -1]]
         assert (found.text, found.second) == pair
         expected = 4 * np.concatenate(expected)

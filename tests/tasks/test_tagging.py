@@ -356,21 +356,29 @@ def test_gradients_are_those_of_autograd(random_weights, theirs):
     rows, index = rows[:3], [(places[0][0][1], 1), (places[1][2][1], 0), (4, 3)]
     from keras_attn.explain.attributions import label_log_odds
 
-    for (ids, _), (column, label), found in zip(
-        rows, index, tagger.gradients(rows, label_log_odds, index, batch_size=2), strict=True
-    ):
+    def weights(ids, column, label, part):
+        """Of the point that is a part of the way from zero vectors."""
         kept = {}
-        hook = model.bert.embeddings.register_forward_hook(
-            lambda module, inputs, output, kept=kept: kept.update(e=output)
-        )
+
+        def scaled(module, inputs, output):
+            kept["e"] = part * output
+            return kept["e"]
+
+        hook = model.bert.embeddings.register_forward_hook(scaled)
         logits = model(torch.tensor([ids])).logits[0, column].double()
         hook.remove()
         odds = torch.log_softmax(logits, -1)[label]
         odds = odds - torch.log1p(-odds.exp())
         (gradient,) = torch.autograd.grad(odds, kept["e"])
-        expected = (gradient * kept["e"]).sum(-1)[0].detach().numpy()
-        assert found.shape == (len(ids),) and np.abs(expected).max() > 0.05
-        np.testing.assert_allclose(found, expected, atol=2e-5, rtol=1e-4)
+        return (gradient * kept["e"] / part).sum(-1)[0].detach().numpy()
+
+    points = {"gradient": [1.0], "integrated_gradients": [(i + 0.5) / 32 for i in range(32)]}
+    for method, parts in points.items():
+        computed = tagger.gradients(rows, label_log_odds, index, batch_size=2, method=method)
+        for (ids, _), (column, label), found in zip(rows, index, computed, strict=True):
+            expected = np.mean([weights(ids, column, label, part) for part in parts], axis=0)
+            assert found.shape == (len(ids),) and np.abs(expected).max() > 0.05
+            np.testing.assert_allclose(found, expected, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -60,7 +60,8 @@ CASES = {
         {"multi_label": True, "truncation": "head_tail"},
     ),
 }  # fmt: skip
-METHODS = {name: ["attention", "gradient"] for name in CASES} | {"first": ["gradient"]}
+METHODS = {name: ["attention", "gradient"] for name in CASES}
+METHODS["first"] = ["integrated_gradients", "gradient"]
 CLASSES = ("bad", "good", "na\u00efve")
 
 

@@ -314,6 +314,14 @@ class Exported(Saved, Keeper):
             "format='saved_model'."
         )
 
+    def exported_values(self) -> dict[str, Any]:
+        """Returns a dict for `model.json`: what a program needs besides the model, the tokenizer
+        and the labels of an ONNX or LiteRT file. By default, the other learned values."""
+        found = self.learned.to_config()
+        named = ("labels", "class_names")
+        kept = {n: x for n, x in found.items() if n not in named and not isinstance(x, dict)}
+        return {"learned": kept}
+
     def export(
         self,
         path: str | os.PathLike,
@@ -332,7 +340,7 @@ class Exported(Saved, Keeper):
 
         The other formats contain `model`, which computes logits or vectors from ids. They are
         available for tasks with an encoder. The folder contains `model.onnx` or `model.tflite`, the
-        tokenizer, and `model.json` with inputs, outputs and labels. See
+        tokenizer, and `model.json` with inputs, outputs, labels and learned values. See
         `keras_attn.interop.export_model`.
 
         Args:
@@ -407,13 +415,15 @@ class Exported(Saved, Keeper):
     ) -> None:
         """Exports only the model, for runtimes without TensorFlow."""
         check_format(format)
-        if self.Use.made(use) != self.Use():
+        own = self.used({})
+        given = {name: x for name, x in vars(self.used(use)).items() if x != getattr(own, name)}
+        if given:
             raise ValueError(
                 "Settings of use are only available with format='saved_model'. Received: "
-                f"{dict(use)} with format={format!r}."
+                f"{given} with format={format!r}."
             )
         field, inputs = self.exported_rows()
-        learned = vars(self.learned)
+        learned = self.learned.to_config()
         with replaced_folder(path, overwrite) as folder:
             folder.mkdir()
             file = f"model.{'tflite' if format == 'litert' else 'onnx'}"
@@ -428,6 +438,7 @@ class Exported(Saved, Keeper):
                 "max_length": field.max_length,
                 "pad_id": field.tokenizer.pad_id,
                 "labels": learned.get("labels", learned.get("class_names")),
+                **self.exported_values(),
             }
             text = json.dumps(about, ensure_ascii=False, indent=1) + "\n"
             (folder / "model.json").write_text(text, encoding="utf-8")

@@ -385,5 +385,7 @@ class TextRowsTask(RowPredictions):
         return {"text": ODD_TEXTS, **second}
 
     def checked_use(self, use: WeighedUse) -> WeighedUse:
-        """Returns the settings of an export, with the default method if `method` is None."""
-        return dataclasses.replace(use, method=checked_method(self.model, use.method))
+        """Returns the settings of an export. If `method` is None, it becomes `"attention"` if the
+        pooling has weights, else `"gradient"`: a SavedModel computes the weights in each call."""
+        default = "attention" if has_attention(self.model) else "gradient"
+        return dataclasses.replace(use, method=checked_method(self.model, use.method or default))

@@ -233,6 +233,11 @@ class TextVectors(EncoderTask):
         vectors = self.outputs_of(rows, batch_size)["vectors"]
         return unit_length(np, vectors) if normalize else vectors
 
+    def exported_values(self) -> dict[str, Any]:
+        """Returns a dict for `model.json`: the learned values, and the `prompts` of queries and of
+        the texts that are compared with them."""
+        return {**super().exported_values(), "prompts": list(self.prompts)}
+
     def check_embeds(self) -> None:
         """Raises a ValueError if the task has no vectors of single texts."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from keras_attn.explain.methods import METHODS
+from keras_attn.explain.methods import DEFAULT, METHODS
 from keras_attn.generation.decoders import integer
 from keras_attn.generation.ranking import PENALTY_KINDS, check_ranking
 from keras_attn.generation.rules import check_single
@@ -36,7 +36,7 @@ class PageUse(BatchUse):
     """Settings of the page that `explain` writes."""
 
     method: str = setting(
-        "gradient", "what the page shows: {shown}", choices=METHODS, steps=("explain",)
+        DEFAULT, "what the page shows: {shown}", choices=METHODS, steps=("explain",)
     )
 
 
