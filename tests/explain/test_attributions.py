@@ -144,7 +144,6 @@ def test_integrated_gradients_sum_to_the_difference(name):
     gained = numpy(log_odds(logits, classes)) - odds_of_zeros(model, IDS, classes)
     assert np.abs(gained).max() > 0.05
     np.testing.assert_allclose(weights.sum(1), gained, atol=2e-3)
-    # The class of the text is explained also where it is not the most probable one of a point.
     ask = compiled(gradient_function(model, steps=20))
     asked, found = (numpy(ask(IDS, x)[1]) for x in (best, np.full(4, -1, "int32")))
     np.testing.assert_allclose(found, asked, atol=1e-6)
@@ -165,10 +164,16 @@ def test_integrated_gradients_by_hand():
     ids = keras.Input((None,), dtype="int32")
     embedded = keras.layers.Embedding(13, 4)(ids)
     pooled = keras.layers.GlobalAveragePooling1D()(Square()(embedded))
-    model = keras.Model(ids, keras.layers.Dense(1)(pooled))
-    table, kernel, _ = map(numpy, model.weights)
-    expected = (table[IDS] ** 2 @ kernel)[..., 0] / IDS.shape[1]
-    weights = numpy(gradient_function(model, True, steps=3)(IDS, np.zeros(4, "int32"))[1])
+    model = keras.Model(ids, keras.layers.Dense(2)(pooled))
+    table, kernel, bias = model.weights
+    squares = numpy(table)[IDS] ** 2
+    # The first class is the more probable one at the texts, and the second one near zero.
+    kernel.assign(np.abs(numpy(kernel)) * [1, -1])
+    mean = squares.mean(1) @ (numpy(kernel)[:, 0] - numpy(kernel)[:, 1])
+    bias.assign([0.0, 0.9 * mean.min()])
+    assert set(numpy(model(IDS)).argmax(1)) == {0}
+    expected = squares @ (numpy(kernel)[:, 0] - numpy(kernel)[:, 1]) / IDS.shape[1]
+    weights = numpy(gradient_function(model, steps=3)(IDS, np.full(4, -1, "int32"))[1])
     np.testing.assert_allclose(weights, expected, atol=1e-6)
 
 
