@@ -1,6 +1,7 @@
 """Compilation of functions for generation on each backend."""
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,14 @@ from keras_attn.generation.decoders import integer
 from keras_attn.generation.recent import Recent
 from keras_attn.hints import TensorLike
 from keras_attn.ops.compilers import tracing_for, untold
-from keras_attn.ops.prepared import Unprepared, current, depends_on, given
+from keras_attn.ops.prepared import (
+    Unprepared,
+    current,
+    depends_on,
+    given,
+    own_variables,
+    values_of,
+)
 
 _KEPT = 32  # shapes, or maximum lengths under XLA, whose functions are kept
 _KINDS = {
@@ -87,22 +95,28 @@ class CompiledFunction:
             )
         self.function = function
         self._reads = variables
-        self.variables = self._read()
+        self.variables: list = []
+        self._owned: list = []
         self.jit_compile = jit_compile
         self.dtype = dtype
         self.rank = integer("rank", rank, 2)
         self._compiled: Recent[Callable] = Recent(_KEPT)
+        self._renew()
 
-    def _read(self) -> list:
+    def _renew(self) -> None:
+        """Forgets what was compiled if variables were replaced."""
         reads = self._reads
-        return list(reads.variables if isinstance(reads, keras.layers.Layer) else reads)
+        of_layer = isinstance(reads, keras.layers.Layer)
+        owned = own_variables(reads) if of_layer else list(reads)
+        if len(owned) == len(self._owned) and all(map(operator.is_, owned, self._owned)):
+            return
+        self._owned = owned
+        self.variables = list(reads.variables) if of_layer else owned
+        self._compiled.clear()
 
     def __call__(self, ids: TensorLike, max_length: int, *numbers: Any) -> Any:
         """Runs the compiled function, and returns its results as NumPy arrays."""
-        variables = self._read()
-        if list(map(id, variables)) != list(map(id, self.variables)):
-            self.variables = variables
-            self._compiled.clear()
+        self._renew()
         ids = np.asarray(keras.ops.convert_to_numpy(ids))
         self._check(ids)
         max_length = integer("max_length", max_length, 1)
@@ -199,14 +213,14 @@ class CompiledFunction:
 
             return jax.jit(run, static_argnums=3)
 
+        known_ids = set(map(id, self.variables))
         wanted: dict[tuple, tuple[Callable, ...]] = {}  # methods whose arrays a trace reads
 
         def call(ids: np.ndarray, length: int, *more: np.ndarray) -> Any:
             key = (length, *(x.shape for x in (ids, *more)))
-            values = [v.value for v in self.variables]
-            given_ids = set(map(id, self.variables))
+            values = values_of(self.variables)
             while True:
-                methods = tuple(m for m in wanted.get(key, ()) if depends_on(m) <= given_ids)
+                methods = tuple(m for m in wanted.get(key, ()) if depends_on(m) <= known_ids)
                 arrays = list(map(current, methods))
                 try:
                     return compiled(methods)(values, arrays, ids, length, *more)

@@ -3,10 +3,12 @@
 import contextlib
 import contextvars
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
+from keras.src.backend.common.stateless_scope import in_stateless_scope
+from keras.src.backend.common.variables import get_autocast_scope
 
 
 class _Given(NamedTuple):
@@ -60,9 +62,35 @@ def prepared(method: Callable[[], Any]) -> Any:
     return known.arrays[method]
 
 
+def own_variables(layer: keras.layers.Layer) -> list[keras.Variable]:
+    """The variables of a layer and of the layers in it, in any order, some perhaps twice.
+
+    `layer.variables` takes five times as long, because it looks for duplicates at each level.
+    """
+    found: list[keras.Variable] = []
+    stack, seen = [layer], {id(layer)}
+    while stack:
+        part = stack.pop()
+        found += part._trainable_variables
+        found += part._non_trainable_variables
+        found += [generator.state for generator in part._seed_generators]
+        new = [x for x in part._layers if id(x) not in seen]
+        seen.update(map(id, new))
+        stack += new
+    return found
+
+
+def values_of(variables: Iterable[keras.Variable]) -> list[Any]:
+    """The current values of variables. Where no scope of Keras replaces values, this asks Keras
+    once, not for each variable."""
+    if in_stateless_scope() or get_autocast_scope() is not None:
+        return [v.value for v in variables]
+    return [v.value if v._value is None else v._value for v in variables]
+
+
 def depends_on(method: Any) -> set[int]:
     """The ids of the variables of the method's layer."""
-    return set(map(id, method.__self__.variables))
+    return set(map(id, own_variables(method.__self__)))
 
 
 def current(method: Any) -> Any:
@@ -75,7 +103,7 @@ def current(method: Any) -> Any:
 
     layer = method.__self__
     key = method.__func__, layer.compute_dtype
-    values = [v.value for v in layer.variables]
+    values = values_of(own_variables(layer))
     kept = _MADE.setdefault(layer, {})
     known, array = kept.get(key, ([], None))
     same = (reference() is v for reference, v in zip(known, values, strict=False))
