@@ -88,6 +88,7 @@ class LabelledReading(LineReading):
                 part = str(part)
             if not isinstance(part, str):
                 more = ". Make integers or texts of labels" * isinstance(part, float)
+                more += ", such as by astype('Int64') in pandas" * isinstance(part, float)
                 more += ". Several labels need a `label_separator`" * isinstance(part, list)
                 self.problem(number, "type", f"the label is of type {type(part).__name__}{more}")
                 return None

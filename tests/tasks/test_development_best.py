@@ -75,6 +75,11 @@ def test_a_run_that_is_taken_up_remembers_its_best(tmp_path):
     assert callback.memory() == {"best": []}
     callback.remember({"best": []})
     assert callback.best == ()
+    with pytest.raises(
+        FileNotFoundError, match=r"of epoch 3, the best epoch of this run, at .*best"
+    ):
+        callback.remember({"best": [*best, 3]})
+    (tmp_path / "best.task").touch()
     callback.remember({"best": [*best, 3]})
     assert (callback.best, callback.best_epoch) == (best, 3)
     assert json.loads(json.dumps(callback.memory())) == {"best": [*best, 3]}

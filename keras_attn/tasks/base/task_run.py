@@ -122,6 +122,16 @@ class DevelopmentBest(keras.callbacks.Callback):
         if memory["best"]:
             *best, self.best_epoch = memory["best"]
             self.best = tuple(best)
+            if self.score is not None:  # else the next epoch replaces the file
+                self.check_kept()
+
+    def check_kept(self) -> None:
+        """Raises a FileNotFoundError if the file of the best weights was deleted."""
+        if self.path is not None and is_first_process() and not self.path.exists():
+            raise FileNotFoundError(
+                f"Expected the weights of epoch {self.best_epoch}, the best epoch of this run, at "
+                f"{self.path}. There is nothing. Put the file back, or train in a new folder."
+            )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Scores the model and keeps the best weights; called by Keras."""
@@ -245,6 +255,7 @@ def run_training(
         )
         history = _columns(rows)
         if complete and best.best_epoch:
+            best.check_kept()
             load_weights(run_dir / BEST, task.whole)
     if complete and best.ended(rows[-1]["epoch"] if rows else 0):
         log(f"No better score in {best.patience} epochs: the training ended early.")
