@@ -43,7 +43,9 @@ class MaskedCrossEntropy(keras.losses.Loss):
         y_true: Integer labels `(B, T)`. A label that is neither `ignore_id` nor in 0 ... V - 1, and
             has a weight other than 0, makes the loss NaN.
         y_pred: Logits `(B, T, V)`.
-        sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`.
+        sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`. Weights of labels must be
+            given here too, because the argument `class_weight` of `fit` reads labels `(B, T)` as
+            one-hot vectors.
 
     Returns:
         A scalar.
