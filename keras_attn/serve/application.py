@@ -240,7 +240,8 @@ class _Handlers:
         model = served.model
         _check(body, "instances", "inputs", "parameters")
         rows, by_rows = model.rows(body)
-        results = await served.worker.rows(*model.seeded(rows, model.parameters(body)))
+        settings = model.parameters(body, model.settings)
+        results = await served.worker.rows(*model.seeded(rows, settings))
         if by_rows:
             return {"predictions": results}, len(rows)
         first = results[0]
@@ -255,13 +256,14 @@ class _Handlers:
         model = served.model
         if not model.explains:
             raise RequestProblem(400, f"The task {model.task.name} does not support explanations.")
-        _check(body, "instances", "inputs")
+        _check(body, "instances", "inputs", "parameters")
         rows, _ = model.rows(body)
+        settings = model.parameters(body, model.explanation_settings)
         if len(rows) > _MOST_EXPLAINED:
             raise bad(f"at most {_MOST_EXPLAINED} rows to explain", str(len(rows)))
 
         def explain() -> Iterator[object]:
-            yield model.explain(rows, {}, model.name)
+            yield model.explain(rows, settings, model.name)
 
         async for found in served.worker.stream(explain):
             return found, len(rows)

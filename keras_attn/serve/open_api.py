@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from keras_attn.serve.served_model import ServedModel
+from keras_attn.settings import Option
 from keras_attn.version import __version__
 
 _STRING = {"type": "string"}
@@ -47,7 +48,9 @@ def open_api(models: Sequence[ServedModel]) -> dict[str, object]:
         )
         if model.explains:
             text = "The weights of words, and a page that shows them."
-            paths[f"/v1/models/{model.name}:explain"] = _post(text, _schema(model))
+            paths[f"/v1/models/{model.name}:explain"] = _post(
+                text, _schema(model, model.explanation_settings)
+            )
     message = {
         "type": "object",
         "properties": {"role": _STRING, "content": _STRING},
@@ -71,7 +74,7 @@ def open_api(models: Sequence[ServedModel]) -> dict[str, object]:
     return {"openapi": "3.1.0", "info": info, "paths": paths}
 
 
-def _schema(model: ServedModel, settings: Sequence[str] | dict = ()) -> dict[str, object]:
+def _schema(model: ServedModel, settings: Mapping[str, Option]) -> dict[str, object]:
     """The body of a request: rows or columns, and settings."""
     fields = {field.name: _KINDS[field.kind] for field in model.fields}
     needed = [field.name for field in model.fields if not field.optional]
@@ -93,7 +96,7 @@ def _schema(model: ServedModel, settings: Sequence[str] | dict = ()) -> dict[str
                     **({"enum": list(option.choices)} if option.choices
                        else {"type": _NUMBERS[option.kind.__name__]}),
                 }
-                for name, option in model.settings.items()
+                for name, option in settings.items()
             },
         }  # fmt: skip
     return {"type": "object", "properties": properties}

@@ -98,38 +98,37 @@ class ServedModel:
             Field(field, kind, number == 1 and task.reads == "pairs")
             for number, (field, kind) in enumerate(zip(names, kinds, strict=False))
         ]
-        self.settings: dict[str, Option] = {
-            option.name: option
-            for option in options_for(task.Use, "predict")
-            if option.name not in _NOT_OF_REQUESTS
-            and not option.path
-            and (option.choices or option.kind in (int, float, bool))
-        }
         self.explains = "explain" in task.steps
+        self.settings = _options(task, "predict")
+        self.explanation_settings = _options(task, "explain") if self.explains else {}
 
     def described(self) -> dict[str, object]:
         """Returns a JSON-compatible dict that describes the model to pages and clients.
 
-        The keys are `task`, `about`, `fields`, `settings` and `explains`.
+        The keys are `task`, `about`, `fields`, `settings`, `explains` and `explanation_settings`.
         """
-        own = dict(self.task.own_use)
         return {
             "task": self.task.name,
             "about": self.task.about,
             "fields": [field._asdict() for field in self.fields],
-            "settings": [
-                {
-                    "name": name,
-                    "kind": "choice" if option.choices else option.kind.__name__,
-                    # A seed is drawn for each request.
-                    "default": plain(own.get(name, None if name == "seed" else option.default)),
-                    "choices": list(option.choices or ()),
-                    "help": option.help,
-                }
-                for name, option in self.settings.items()
-            ],
+            "settings": self._described(self.settings),
             "explains": self.explains,
+            "explanation_settings": self._described(self.explanation_settings),
         }
+
+    def _described(self, options: Mapping[str, Option]) -> list[dict[str, object]]:
+        own = dict(self.task.own_use)
+        return [
+            {
+                "name": name,
+                "kind": "choice" if option.choices else option.kind.__name__,
+                # A seed is drawn for each request.
+                "default": plain(own.get(name, None if name == "seed" else option.default)),
+                "choices": list(option.choices or ()),
+                "help": option.help,
+            }
+            for name, option in options.items()
+        ]
 
     # Requests
 
@@ -179,8 +178,14 @@ class ServedModel:
         )
         return values if len(values) > 1 else values[0]
 
-    def parameters(self, body: Mapping[str, object]) -> dict[str, object]:
-        """Checks and returns the `parameters` of a request, a dict of settings of `predict`.
+    def parameters(
+        self, body: Mapping[str, object], options: Mapping[str, Option]
+    ) -> dict[str, object]:
+        """Checks and returns the `parameters` of a request, a dict of settings.
+
+        Args:
+            body: The request.
+            options: The settings that it may have: `settings` or `explanation_settings`.
 
         Raises:
             RequestProblem: If a setting is unknown or out of range.
@@ -189,8 +194,8 @@ class ServedModel:
         if not isinstance(given, dict):
             raise bad("an object as `parameters`", shown(given))
         for name, value in given.items():
-            if name not in self.settings:
-                raise bad(f"`parameters` among {', '.join(self.settings) or 'none'}", shown(name))
+            if name not in options:
+                raise bad(f"`parameters` among {', '.join(options) or 'none'}", shown(name))
             most = _MOST.get(name, _MOST_OF_OTHERS)
             if isinstance(value, list | dict) or (isinstance(value, int) and value > most):
                 raise bad(f"a `{name}` of at most {most}", shown(value))
@@ -254,6 +259,17 @@ class ServedModel:
             else []
         )
         return {"explanations": told, "page": self.task.page(found, title)}
+
+
+def _options(task: Task, step: str) -> dict[str, Option]:
+    """The settings of a step that a request may have: numbers and choices, keyed by name."""
+    return {
+        option.name: option
+        for option in options_for(task.Use, step)
+        if option.name not in _NOT_OF_REQUESTS
+        and not option.path
+        and (option.choices or option.kind in (int, float, bool))
+    }
 
 
 def bad(expected: str, received: str) -> RequestProblem:

@@ -22,6 +22,7 @@ from keras_attn.text import CharacterTokenizer
 @dataclass(frozen=True)
 class Use(Settings):
     top_k: int = setting(1, "letters", at_least=1, steps=("predict",))
+    method: str = setting("all", "weights", choices=("all", "none"), steps=("explain",))
     reranker: str = setting("", "a file", path="model")
 
 
@@ -53,7 +54,8 @@ class Counter(Task):
         return [Letters(len(x), x[: use.top_k]) for x in inputs]
 
     def explained(self, inputs, use):
-        return [Explanation(x, [x], [(0, len(x))], [1.0]) for x in inputs]
+        weight = 1.0 if use.method == "all" else 0.0
+        return [Explanation(x, [x], [(0, len(x))], [weight]) for x in inputs]
 
 
 @pytest.fixture
@@ -183,6 +185,24 @@ def test_explanations_escape_what_was_asked(client):
     status, answer = post(client, {"instances": ["<script>x"]}, "explain")
     assert (status, answer["explanations"][0]["weights"]) == (200, [1.0])
     assert "<script>x" not in answer["page"]
+
+
+def test_settings_of_explanations(client):
+    body = {"instances": ["x"], "parameters": {"method": "none"}}
+    (explanation,) = post(client, body, "explain")[1]["explanations"]
+    assert explanation["weights"] == [0.0]
+    for parameters, problem in (
+        ({"top_k": 2}, "`parameters` among method"),
+        ({"method": "x"}, "'all', 'none'"),
+    ):
+        status, answer = post(client, {**body, "parameters": parameters}, "explain")
+        assert status == 400 and problem in answer["error"]
+    assert post(client, body)[0] == 400  # it is no setting of predict
+    described = client.get("/v1/models").json()["data"][0]["explanation_settings"]
+    assert [(x["name"], x["choices"]) for x in described] == [("method", ["all", "none"])]
+    paths = client.get("/openapi.json").json()["paths"]
+    schema = paths["/v1/models/a:explain"]["post"]["requestBody"]["content"]["application/json"]
+    assert schema["schema"]["properties"]["parameters"]["properties"].keys() == {"method"}
 
 
 def test_rows_of_requests_are_computed_together(task):
