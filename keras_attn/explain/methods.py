@@ -3,8 +3,15 @@
 import keras
 from keras import ops
 
-from keras_attn.explain.attributions import attention_function, gradient_function, has_attention
+from keras_attn.explain.attributions import (
+    GradientPath,
+    attention_function,
+    gradient_function,
+    has_attention,
+)
+from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.hints import Tensor
+from keras_attn.text.tokenizer import Tokenizer
 
 # Methods, and how explanations name them.
 METHOD_NAMES = {
@@ -14,12 +21,24 @@ METHOD_NAMES = {
 }
 METHODS = tuple(METHOD_NAMES)
 DEFAULT = "integrated_gradients"  # for a model whose pooling has no weights
-STEPS = 32  # points of integrated gradients
 
 
-def steps_of(method: str) -> int | None:
-    """Returns the number of points of integrated gradients; None for other methods."""
-    return STEPS if method == "integrated_gradients" else None
+def path_of(
+    method: str, tokenizer: Tokenizer, field: EncoderInput | None = None
+) -> GradientPath | None:
+    """Returns the path of integrated gradients; None for other methods.
+
+    Args:
+        method: One of `METHODS`.
+        tokenizer: The tokenizer of the model.
+        field: The field that adds special tokens to the rows of the model, if there is one.
+    """
+    if method != "integrated_gradients":
+        return None
+    mask_id = getattr(tokenizer, "mask_id", None)
+    special = () if field is None else (*field.start, *field.between, *field.end)
+    kept = tuple(dict.fromkeys((tokenizer.pad_id, *special)))
+    return GradientPath(tokenizer.pad_id if mask_id is None else mask_id, kept)
 
 
 def checked_method(model: keras.Model, method: str | None = None) -> str:
@@ -48,14 +67,15 @@ def weighed_tokens(
     method: str,
     multi_label: bool = False,
     classes: Tensor | None = None,
+    path: GradientPath | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Computes the logits of rows of ids and the weight of each token, on every backend.
 
     Gradients, integrated or not, explain `classes (B,)`. Where a class is negative, or if `classes`
-    is None, they explain the most probable class.
+    is None, they explain the most probable class. Integrated gradients need a `path`.
     """
     if method == "attention":
         return attention_function(model)(ids)
     if classes is None:
         classes = ops.zeros_like(ids[:, 0]) - 1
-    return gradient_function(model, multi_label, steps_of(method))(ids, classes)
+    return gradient_function(model, multi_label, path)(ids, classes)

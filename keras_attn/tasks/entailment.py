@@ -17,7 +17,7 @@ from keras_attn.explain import Alignment
 from keras_attn.explain.alignment import alignment_page
 from keras_attn.explain.attributions import pair_gradient_function
 from keras_attn.explain.explained_page import explained_page
-from keras_attn.explain.methods import DEFAULT, METHODS, steps_of
+from keras_attn.explain.methods import DEFAULT, METHODS, path_of
 from keras_attn.fields import ODD_TEXTS, PaddedNumbers, Signature, Strings, TextInput, WordTokens
 from keras_attn.fields.encoder_input import ReadText
 from keras_attn.fields.signature import Together
@@ -338,7 +338,7 @@ class EntailmentClassifier(ClassTask):
         """
         ids = {name: ops.convert_to_tensor(tensors[name]) for name in SIDES}
         if method in ("gradient", "integrated_gradients"):
-            ask = pair_gradient_function(self.model, steps_of(method))
+            ask = pair_gradient_function(self.model, path_of(method, self.tokenizer))
             logits, weights = ask(ids, tensors["explained"])
             return logits, {f"weights_{name}": values for name, values in weights.items()}
         if method is None:

@@ -95,7 +95,9 @@ def test_weights_of_the_words_sum_to_the_number():
     """Of a model that is linear in its embeddings, in the units of the numbers."""
     regressor = make({**BAG, "token_weights": "none"})
     (bias,) = keras.ops.convert_to_numpy(regressor.model.get_layer("head").bias)
-    for explained, found in zip(regressor.explain(TEXTS), regressor.predict(TEXTS), strict=True):
+    for explained, found in zip(
+        regressor.explain(TEXTS, method="gradient"), regressor.predict(TEXTS), strict=True
+    ):
         assert explained.weights.sum() + 3 + 2 * bias == pytest.approx(found.number, abs=1e-4)
         assert explained.label == f"{found.number:.4g}"
 

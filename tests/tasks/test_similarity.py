@@ -1,5 +1,6 @@
 """Similarity: vectors as transformers pools them, training, files, the SavedModel, backends."""
 
+import functools
 from pathlib import Path
 
 import keras
@@ -9,6 +10,7 @@ import similarity_toys
 import tensorflow as tf
 import torch
 import transformers
+from integrated_reference import integrated
 from processes import answer
 from similarity_toys import LONG, PAIRS, SIZES, TEXTS, TOKENIZER, everything, make
 from tracing import eagerly
@@ -110,25 +112,37 @@ def test_cross_reads_both_texts(pretrained):
     assert scorer.predict(pair) == pytest.approx(float((vector @ kernel + bias)[0]), abs=1e-5)
 
 
-def contributions(model, score, calls, parts):
-    """The mean gradient times input of a number, for each token of each call of the encoder, by
-    PyTorch: of vectors that are a part of the way from zero, while other calls are as they are."""
-    found = []
-    for number in range(calls):
-        of_parts = []
-        for part in parts:
-            seen = []
+def contributions(model, score, calls, method):
+    """The weight of each token of each call of the encoder, by PyTorch, while the vectors of other
+    calls remain as they are. The tokenizer has no `[MASK]`."""
+    special = torch.tensor([TOKENIZER.start_id, TOKENIZER.end_id])
 
-            def scaled(module, inputs, output, number=number, part=part, seen=seen):
-                seen.append(output * (part if len(seen) == number else 1.0))
-                return seen[-1]
+    def asked(part, number):
+        """The score at a point of the way from the blank text, and the weights there."""
+        seen, ways = [], []
 
-            handle = model.embeddings.register_forward_hook(scaled)
-            (gradient,) = torch.autograd.grad(score(), seen[number : number + 1])
-            handle.remove()
-            of_parts.append((seen[number] / part * gradient).sum(-1)[0].detach().numpy())
-        found.append(np.mean(of_parts, axis=0))
-    return found
+        def moved(module, inputs, given, output):
+            seen.append(output)
+            if len(seen) == number + 1:
+                begin = torch.zeros_like(output)
+                if method != "gradient":
+                    ids = given["input_ids"]
+                    blank = torch.where(torch.isin(ids, special), ids, TOKENIZER.pad_id)
+                    handle.remove()  # or it would be called by this, too
+                    begin = model.embeddings(**{**given, "input_ids": blank})
+                ways.append((output - begin).detach())
+                seen[-1] = (begin.detach() + part * ways[0]).requires_grad_(True)
+            return seen[-1]
+
+        handle = model.embeddings.register_forward_hook(moved, with_kwargs=True)
+        value = score()
+        handle.remove()
+        (gradient,) = torch.autograd.grad(value, [seen[number]])
+        return value.item(), (ways[0] * gradient).sum(-1)[0].detach().numpy()
+
+    if method == "gradient":
+        return [asked(1.0, number)[1] for number in range(calls)]
+    return [integrated(functools.partial(asked, number=number)) for number in range(calls)]
 
 
 @pytest.mark.slow
@@ -142,7 +156,6 @@ def test_explanations_are_gradients(pretrained, kind, method):
     scorer = SimilarityScorer.from_backbone(folder, **data)
     start, end = TOKENIZER.start_id, TOKENIZER.end_id
     pairs = [("a dog runs", "the cat sleeps"), (LONG, "a doggy"), ("", "red")]
-    parts = [1.0] if method == "gradient" else [(i + 0.5) / 32 for i in range(32)]
     for pair, found in zip(pairs, scorer.explain(pairs, method=method), strict=True):
         one, two = TOKENIZER.encode(list(pair))
         if kind == "bi":
@@ -152,7 +165,7 @@ def test_explanations_are_gradients(pretrained, kind, method):
                 means = [model(torch.tensor([row])).last_hidden_state[0].mean(0) for row in rows]
                 return torch.nn.functional.cosine_similarity(*means, dim=0)
 
-            expected = [weights[1:-1] for weights in contributions(model, score, 2, parts)]
+            expected = [weights[1:-1] for weights in contributions(model, score, 2, method)]
         else:
             one = one[: max(7 - len(two), 4)]
             row = torch.tensor([[start, *one, end, *two, end]])
@@ -162,7 +175,7 @@ def test_explanations_are_gradients(pretrained, kind, method):
             def score(row=row, segments=segments, kernel=kernel):
                 return (model(row, token_type_ids=segments).pooler_output[0] @ kernel)[0]
 
-            (weights,) = contributions(model, score, 1, parts)
+            (weights,) = contributions(model, score, 1, method)
             expected = [weights[1 : len(one) + 1], weights[len(one) + 2 : -1]]
         assert (found.text, found.second) == pair
         expected = 4 * np.concatenate(expected)

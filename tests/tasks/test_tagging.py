@@ -1,5 +1,6 @@
 """The tagger: learning, windows, scores, explanations, files, the SavedModel, other libraries."""
 
+import functools
 import json
 import textwrap
 from contextlib import nullcontext
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import tagging_toys
 import tensorflow as tf
+from integrated_reference import integrated
 from kept import kept
 from processes import answer, run_python
 from seqeval.metrics import f1_score
@@ -356,27 +358,36 @@ def test_gradients_are_those_of_autograd(random_weights, theirs):
     rows, index = rows[:3], [(places[0][0][1], 1), (places[1][2][1], 0), (4, 3)]
     from keras_attn.explain.attributions import label_log_odds
 
-    def weights(ids, column, label, part):
-        """Of the point that is a part of the way from zero vectors."""
+    embeddings, tokenizer = model.bert.embeddings, tagger.tokenizer
+    special = (tokenizer.start_id, tokenizer.end_id)
+
+    def asked(ids, column, label, part, blank):
+        """The log-odds at a point of the way from the blank text, and the weights there."""
+        other = [x if x in special else tokenizer.mask_id for x in ids]
+        begin = embeddings(torch.tensor([other])).detach() * blank
         kept = {}
 
-        def scaled(module, inputs, output):
-            kept["e"] = part * output
+        def moved(module, inputs, output):
+            kept["way"] = (output - begin).detach()
+            kept["e"] = (begin + part * kept["way"]).requires_grad_(True)
             return kept["e"]
 
-        hook = model.bert.embeddings.register_forward_hook(scaled)
+        hook = embeddings.register_forward_hook(moved)
         logits = model(torch.tensor([ids])).logits[0, column].double()
         hook.remove()
         odds = torch.log_softmax(logits, -1)[label]
         odds = odds - torch.log1p(-odds.exp())
         (gradient,) = torch.autograd.grad(odds, kept["e"])
-        return (gradient * kept["e"] / part).sum(-1)[0].detach().numpy()
+        return odds.item(), (gradient * kept["way"]).sum(-1)[0].detach().numpy()
 
-    points = {"gradient": [1.0], "integrated_gradients": [(i + 0.5) / 32 for i in range(32)]}
-    for method, parts in points.items():
+    for method in ("gradient", "integrated_gradients"):
         computed = tagger.gradients(rows, label_log_odds, index, batch_size=2, method=method)
         for (ids, _), (column, label), found in zip(rows, index, computed, strict=True):
-            expected = np.mean([weights(ids, column, label, part) for part in parts], axis=0)
+            given = (ids, column, label)
+            if method == "gradient":
+                expected = asked(*given, 1.0, 0.0)[1]
+            else:
+                expected = integrated(functools.partial(asked, *given, blank=1.0))
             assert found.shape == (len(ids),) and np.abs(expected).max() > 0.05
             np.testing.assert_allclose(found, expected, atol=2e-5, rtol=1e-4)
 

@@ -11,7 +11,7 @@ from keras import ops
 from keras_attn.batches import EncoderBatches
 from keras_attn.explain import Explanation, study_texts
 from keras_attn.explain.attributions import encoder_gradient_function
-from keras_attn.explain.methods import steps_of
+from keras_attn.explain.methods import path_of
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
@@ -382,8 +382,10 @@ class EncoderTask(Task):
             ids.
         """
 
+        path = path_of(method, self.tokenizer, self.field)
+
         def make() -> CompiledFunction:
-            ask = encoder_gradient_function(self.model, pick, steps_of(method))
+            ask = encoder_gradient_function(self.model, pick, path)
             return CompiledFunction(
                 lambda ids, length, segments, index: {
                     "weights": ask(self.encoded(ids, segments), index)[1]

@@ -14,7 +14,7 @@ from keras_attn.arrays import Array
 from keras_attn.batches import EncoderBatches, TextBatches
 from keras_attn.explain import study_texts
 from keras_attn.explain.attributions import has_attention, has_self_attention
-from keras_attn.explain.methods import checked_method, weighed_tokens
+from keras_attn.explain.methods import checked_method, path_of, weighed_tokens
 from keras_attn.fields import (
     ODD_TEXTS,
     EncoderInput,
@@ -339,7 +339,8 @@ class TextRowsTask(RowPredictions):
         if method is None:
             return self.model(rows, training=False), {}
         classes = tensors.get("explained")
-        logits, weights = weighed_tokens(self.model, rows, method, self.multi_label, classes)
+        path = path_of(method, self.tokenizer, self.field)
+        logits, weights = weighed_tokens(self.model, rows, method, self.multi_label, classes, path)
         weights = ops.cast(weights, "float32")
         places = ops.cumsum(ops.ones_like(rows), axis=1) - 1
         segments = ops.cast(places >= ops.expand_dims(tensors["row_seconds"], 1), "int32")

@@ -251,8 +251,8 @@ class TextVectors(EncoderTask):
         Args:
             pairs: Pairs of texts, without prompts.
             batch_size: Number of texts that are computed at once.
-            method: `"gradient"` for gradient times input, or `"integrated_gradients"`, from zero
-                vectors for one text, while the other text remains as it is.
+            method: `"gradient"` for gradient times input, or `"integrated_gradients"`, from the
+                blank text for one text, while the other text remains as it is.
 
         Returns:
             Two lists of arrays `(T,)`: the weights of the tokens of each first text and of each
