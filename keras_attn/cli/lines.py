@@ -51,6 +51,8 @@ def _opened(path: Path) -> Iterator[Iterator[bytes]]:
     """The lines of a file, plain or gzipped, or of standard input, in UTF-8."""
     standard = str(path) == "-"
     where = "standard input" if standard else str(path)
+    if standard and sys.stdin is None:  # Python found it closed
+        raise ValueError("Expected lines in standard input, which is closed. Give files instead.")
     with open(0 if standard else path, "rb", closefd=not standard) as file:
         if file.peek(4)[:4] == b"PAR1":
             raise ValueError(

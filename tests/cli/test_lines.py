@@ -55,3 +55,9 @@ def test_standard_input(tmp_path, name):
             assert list(READERS[name].chunks(files)) == expected
     with standard_input(""):
         assert list(READERS[name].chunks(())) == []
+
+
+def test_closed_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ValueError, match=r"which is closed\. Give files instead"):
+        list(read_chunks(()))
