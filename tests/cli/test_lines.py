@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from command_runs import standard_input
 
-from keras_attn.cli.lines import READERS
+from keras_attn.cli.lines import READERS, read_chunks
 from keras_attn.records.encodings import files_in
 
 
