@@ -344,8 +344,8 @@ def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Any, list[Tens
 
         with torch.enable_grad():
             tensors = [cast(torch.Tensor, x).detach().requires_grad_(True) for x in inputs]
-            value, aux = summed(tensors)
-            gradients = torch.autograd.grad(value, tensors)
+            value, aux = summed(cast(list[Tensor], tensors))
+            gradients = torch.autograd.grad(cast(torch.Tensor, value), tensors)
         return keras.tree.map_structure(lambda x: x.detach(), aux), list(gradients)
     raise NotImplementedError(f"Gradients are not implemented for the {backend} backend.")
 

@@ -106,12 +106,11 @@ class CompiledFunction:
     def _renew(self) -> None:
         """Forgets what was compiled if variables were replaced."""
         reads = self._reads
-        of_layer = isinstance(reads, keras.layers.Layer)
-        owned = own_variables(reads) if of_layer else list(reads)
+        owned = own_variables(reads) if isinstance(reads, keras.layers.Layer) else list(reads)
         if len(owned) == len(self._owned) and all(map(operator.is_, owned, self._owned)):
             return
         self._owned = owned
-        self.variables = list(reads.variables) if of_layer else owned
+        self.variables = list(reads.variables) if isinstance(reads, keras.layers.Layer) else owned
         self._compiled.clear()
 
     def __call__(self, ids: TensorLike, max_length: int, *numbers: Any) -> Any:
