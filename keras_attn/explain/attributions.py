@@ -198,7 +198,8 @@ def encoder_gradient_function(
         embedded = ops.stop_gradient(embed(dict(inputs), training=False))
         blank = None
         if path is not None:
-            blank = [embed({**inputs, "token_ids": path.blank(inputs["token_ids"])})]
+            blank_ids = path.blank(inputs["token_ids"])
+            blank = [embed({**inputs, "token_ids": blank_ids}, training=False)]
         logits, (weights,) = _contributions(decide, [embedded], blank)
         return logits, weights
 
