@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import keras
 import numpy as np
@@ -481,6 +481,14 @@ class Pretrainer(EncoderTask):
     @property
     def _words(self) -> Names:
         return Names(["", *self.tokenizer.vocabulary], "words")
+
+    def exported_rows(self) -> NoReturn:
+        """Raises a ValueError: files for ONNX and LiteRT have no input for masked positions."""
+        raise ValueError(
+            "The model of a Pretrainer reads the positions of masked words, which ONNX and LiteRT "
+            "files of tasks do not have. Export a task that starts from it, such as a "
+            "TextClassifier with `backbone`, or use format='saved_model'."
+        )
 
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: PretrainingUse

@@ -224,6 +224,11 @@ class TextClassifier(ClassTask, TextRowsTask):
         """Label given to texts that belong to no class; empty if every text has a class."""
         return self.data.unknown
 
+    def exported_values(self) -> dict[str, Any]:
+        """Returns a dict for `model.json`: the learned values, and the label `unknown` of texts of
+        no class, empty if every text has a class."""
+        return {**super().exported_values(), "unknown": self.unknown}
+
     @property
     def unknown_below(self) -> Threshold | None:
         """The score and the threshold for texts of no class; None if there is no threshold, or if

@@ -27,6 +27,7 @@ from keras_attn.models import (
     with_heads,
 )
 from keras_attn.tasks import (
+    Pretrainer,
     SimilarityScorer,
     Tagger,
     TextClassifier,
@@ -238,6 +239,45 @@ def test_a_classifier_without_our_package(classifier, tmp_path):
     before = (tmp_path / "m/model.onnx").stat().st_size
     classifier.export(tmp_path / "m", format="onnx-int8", overwrite=True)
     assert (tmp_path / "m/model.onnx").stat().st_size < before
+
+
+@pytest.mark.slow
+def test_a_classifier_with_an_unknown_class(tmp_path):
+    """Its tokenizer adds no special tokens."""
+    keras.utils.set_random_seed(0)
+    made = TextClassifier(
+        WORD_PIECE,
+        ("bad", "good"),
+        unknown_score="energy",
+        unknown_below=1.0,
+        model={"model": "transformer", **SMALL},
+        data={"max_length": 24, "unknown": "other"},
+    )
+    (logits,) = read_logits(made, tmp_path / "m")
+    about = json.loads((tmp_path / "m/model.json").read_text())
+    learned = about["learned"]
+    energy = np.log(np.exp(np.array(logits)).sum(1))
+    made.relearn(unknown_below=float(np.median(energy)))
+    assert (learned["unknown_score"], learned["unknown_below"]) == ("energy", 1.0)
+    labels = [about["labels"][i] for i in np.argmax(logits, 1)]
+    sure = energy >= np.median(energy)
+    expected = [x if s else about["unknown"] for x, s in zip(labels, sure, strict=True)]
+    assert [x.label for x in made.predict(TEXTS[:3])] == expected
+    assert "other" in expected
+
+
+def read_logits(task, folder):
+    task.export(folder, format="onnx")
+    return read(folder, TEXTS[:3])
+
+
+def test_a_pretrainer_is_refused(tmp_path):
+    model = {**SMALL, "sequence_length": 24}
+    tokenizer = WordPieceTokenizer.train(TEXTS, 80, allow_fewer=True, mask_in_text=True)
+    made = Pretrainer(tokenizer, model=model, data={"max_length": 24})
+    with pytest.raises(ValueError, match="reads the positions of masked words"):
+        made.export(tmp_path / "m", format="onnx")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
