@@ -94,7 +94,10 @@ def split_pairs_evenly(values: Tensor) -> Tensor:
 
 
 def gradient_function(
-    model: keras.Model, multi_label: bool = False, path: GradientPath | None = None
+    model: keras.Model,
+    multi_label: bool = False,
+    path: GradientPath | None = None,
+    temperature: float = 1.0,
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Returns a function from ids and classes to the logits and the contribution of each token.
 
@@ -103,6 +106,8 @@ def gradient_function(
 
         weights[s] = e[s] . d odds_c / d e[s]
         odds_c     = logit_c - log sum_{k != c} exp(logit_k) = log(p_c / (1 - p_c))
+
+    The logits are those of the model divided by `temperature`.
 
     A positive weight supports the class; a negative weight speaks against it. (The softmax depends
     only on differences of logits, so the gradient of a single logit would not explain the
@@ -130,7 +135,7 @@ def gradient_function(
         def decide(embedded: list[Tensor], found: Tensor | None = None) -> tuple[Tensor, Tensor]:
             logits = ops.cast(rest([*embedded, ids], training=False), "float32")
             chosen = _chosen(logits if found is None else found, classes)
-            return log_odds(logits, chosen, multi_label), logits
+            return log_odds(logits / temperature, chosen, multi_label), logits
 
         # Without the implicit mask of the layer, which Keras would warn about.
         embedded = [ops.stop_gradient(x) for x in embed(ids)]
@@ -207,7 +212,7 @@ def encoder_gradient_function(
 
 
 def pair_gradient_function(
-    model: keras.Model, path: GradientPath | None = None
+    model: keras.Model, path: GradientPath | None = None, temperature: float = 1.0
 ) -> Callable[[dict[str, Tensor], Tensor], tuple[Tensor, dict[str, Tensor]]]:
     """Returns a function that computes the logits of text pairs and the contribution of each word.
 
@@ -230,7 +235,7 @@ def pair_gradient_function(
             given = dict(zip(names, vectors, strict=True))
             logits = ops.cast(rest([given, ids], training=False), "float32")
             chosen = _chosen(logits if found is None else found, classes)
-            return log_odds(logits, chosen), logits
+            return log_odds(logits / temperature, chosen), logits
 
         vectors = [ops.stop_gradient(layer(ids[name])) for name in names]
         blank = None if path is None else [layer(path.blank(ids[name])) for name in names]

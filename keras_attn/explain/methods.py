@@ -68,14 +68,16 @@ def weighed_tokens(
     multi_label: bool = False,
     classes: Tensor | None = None,
     path: GradientPath | None = None,
+    temperature: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Computes the logits of rows of ids and the weight of each token, on every backend.
 
     Gradients, integrated or not, explain `classes (B,)`. Where a class is negative, or if `classes`
-    is None, they explain the most probable class. Integrated gradients need a `path`.
+    is None, they explain the most probable class. Integrated gradients need a `path`. The log-odds
+    are computed from the logits divided by `temperature`.
     """
     if method == "attention":
         return attention_function(model)(ids)
     if classes is None:
         classes = ops.zeros_like(ids[:, 0]) - 1
-    return gradient_function(model, multi_label, path)(ids, classes)
+    return gradient_function(model, multi_label, path, temperature)(ids, classes)

@@ -338,7 +338,8 @@ class EntailmentClassifier(ClassTask):
         """
         ids = {name: ops.convert_to_tensor(tensors[name]) for name in SIDES}
         if method in ("gradient", "integrated_gradients"):
-            ask = pair_gradient_function(self.model, path_of(method, self.tokenizer))
+            path = path_of(method, self.tokenizer)
+            ask = pair_gradient_function(self.model, path, self.temperature)
             logits, weights = ask(ids, tensors["explained"])
             return logits, {f"weights_{name}": values for name, values in weights.items()}
         if method is None:

@@ -31,6 +31,7 @@ from text_classification_toys import (
 from tracing import eagerly
 
 from keras_attn import attention_maps
+from keras_attn.explain.methods import path_of
 from keras_attn.models import (
     TEXT_CLASSIFIERS,
     BagClassifierConfig,
@@ -591,6 +592,28 @@ def test_what_decides_is_found(fitted):
     assert min(against.strongest(), key=lambda piece: piece[1])[0] == "great"
     assert fitted.explain("the film was great").method == "attention"
     assert small(config={"token_weights": "none"}).explain("dull").method == "integrated gradients"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["first", "several"])
+def test_weights_are_parts_of_log_odds_with_the_temperature(case, eager):
+    """For one label of three, and for several labels."""
+    classifier, texts = make(case), ["the film was great", "dull"]
+    classifier.temperature = 0.25
+    embed, rest = embedding_and_rest(classifier.model)
+    path = path_of("integrated_gradients", classifier.tokenizer, classifier.field)
+    found = classifier.explain(texts, method="integrated_gradients")
+    rows = classifier.field.rows(classifier.tokenizer.encode(texts))
+    for (row, _), explained in zip(rows, found, strict=True):
+        ids, number = keras.ops.array([row]), CLASSES.index(explained.label)
+        odds = []
+        for logits in (classifier.model(ids), rest([*embed(path.blank(ids)), ids])):
+            z = np.array(logits)[0].astype("float64") / 0.25
+            others = 0.0 if case == "several" else np.log(np.exp(np.delete(z, number)).sum())
+            odds.append(z[number] - others)
+        error = abs(explained.weights.sum() - (odds[0] - odds[1]))
+        assert error <= 0.021 * np.abs(explained.weights).sum()
+        assert abs(odds[0] - odds[1]) > 0.1
 
 
 @pytest.mark.slow

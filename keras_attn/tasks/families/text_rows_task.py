@@ -109,6 +109,11 @@ class TextRowsTask(RowPredictions):
         raise NotImplementedError
 
     @property
+    def temperature(self) -> float:
+        """Number that divides the logits; 1 for tasks without probabilities."""
+        return 1.0
+
+    @property
     def multi_label(self) -> bool:
         """Whether each output is an independent number, instead of one class among several."""
         return True
@@ -340,7 +345,8 @@ class TextRowsTask(RowPredictions):
             return self.model(rows, training=False), {}
         classes = tensors.get("explained")
         path = path_of(method, self.tokenizer, self.field)
-        logits, weights = weighed_tokens(self.model, rows, method, self.multi_label, classes, path)
+        settings = (self.multi_label, classes, path, self.temperature)
+        logits, weights = weighed_tokens(self.model, rows, method, *settings)
         weights = ops.cast(weights, "float32")
         places = ops.cumsum(ops.ones_like(rows), axis=1) - 1
         segments = ops.cast(places >= ops.expand_dims(tensors["row_seconds"], 1), "int32")
