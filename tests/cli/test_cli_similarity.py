@@ -70,7 +70,7 @@ def test_explain(best, tmp_path, eager):
     )
     assert code == 0, err
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "hound" in page and "gradient x input" in page
+    assert "hound" in page and "integrated gradients" in page
 
 
 @pytest.mark.slow
