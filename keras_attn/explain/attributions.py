@@ -19,10 +19,10 @@ _ERROR = 0.02
 
 
 class GradientPath(NamedTuple):
-    """The path of integrated gradients: from the vectors of a blank text to those of the text.
+    """The path of integrated gradients, from the vectors of a blank text to the text's vectors.
 
     The blank text is the text with `blank_id` in place of each word: `[MASK]`, or padding if the
-    tokenizer has no such token. Ids in `kept`, such as those of special tokens, are not replaced.
+    tokenizer has no such token. Ids in `kept`, such as special tokens, are not replaced.
     (Zero vectors would be no good beginning: the output of a model with norms jumps there.)
     """
 
@@ -107,7 +107,7 @@ def gradient_function(
         weights[s] = e[s] . d odds_c / d e[s]
         odds_c     = logit_c - log sum_{k != c} exp(logit_k) = log(p_c / (1 - p_c))
 
-    The logits are those of the model divided by `temperature`.
+    The logits of the model are divided by `temperature`.
 
     A positive weight supports the class; a negative weight speaks against it. (The softmax depends
     only on differences of logits, so the gradient of a single logit would not explain the
@@ -309,8 +309,8 @@ def _contributions(
 
 
 def _places() -> np.ndarray:
-    """The points of all rounds, from 0 to 1. Those of each round are the middles of equal parts; a
-    third of them are the points of the round before."""
+    """The points of all rounds, from 0 to 1. Each round adds points until all points are the
+    middles of equal parts."""
     first, *more = _ROUNDS
     places = [(np.arange(first) + 0.5) / first]
     places += [(np.arange(n)[np.arange(n) % 3 != 1] + 0.5) / n for n in more]
